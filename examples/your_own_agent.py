@@ -7,11 +7,13 @@ REINFORCE (Williams 1992): the log-probability of each action, weighted by the r
 """
 
 import numpy as np
-from keras import ops
 
-from agents import KerasAgent, RolloutBuffer, network
+from agents import KerasAgent, RolloutBuffer, network  # before Keras, so that TensorFlow's log is silenced
 from agents.exploration import Softmax, greedy
 from agents.functional.returns import discounted_returns
+
+# isort: split
+from keras import ops
 
 
 class Reinforce(KerasAgent):

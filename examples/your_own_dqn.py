@@ -10,11 +10,12 @@ network says of what follows.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from keras import ops
-
 from agents import OffPolicyAgent, OffPolicyConfig, hyperparameter, network
 from agents.exploration import AdaptiveEpsilonGreedy, greedy
 from agents.networks.builders import gather_actions
+
+# isort: split
+from keras import ops  # after agents, which silences TensorFlow's log
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ class Progress(ProgressPrinter, Callback):
     Args:
         every_seconds: Seconds between lines. Defaults to None: two at first, later up to ten.
         stream: Output stream. Defaults to standard error.
-        window: Number of episodes in the mean. Defaults to 100.
+        window: Number of episodes in the mean. Defaults to None: those of the last fifth of the training so
+            far, at least one for each copy of the environment, at most 100.
     """
 
     shows_progress = True

@@ -20,6 +20,10 @@ from agents.errors import ConfigurationError
 Array = np.ndarray[Any, Any]
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number | np.bool_) or (isinstance(value, np.ndarray) and not value.shape)
+
+
 class Actor(Protocol):
     """Protocol of what acts in environments: an agent or a population."""
 
@@ -87,6 +91,8 @@ class Collector:
         self.n_envs = n_envs if copies is None else len(copies)
         n_copies = self.n_envs * len(self._seeds)
         self._infos, self._info_metrics = infos, tuple(info_metrics)
+        self.info_names: set[str] = set()
+        """Names of all numbers in the `info` of the last steps of episodes, if `info_metrics` are read."""
         reads_infos = infos or bool(info_metrics)
         self.environments = Environments(environment, n_copies, infos=reads_infos, of_member=self.n_envs)
         self._resets, self._life = 0, life
@@ -155,7 +161,10 @@ class Collector:
 
     def _metrics_in(self, info: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the metrics in the `info` of an episode's last step, as they are; those that it lacks are left out."""
-        return {name: info[name] for name in self._info_metrics if info is not None and name in info}
+        if info is None:
+            return {}
+        self.info_names.update(str(name) for name, value in info.items() if _is_number(value))
+        return {name: info[name] for name in self._info_metrics if name in info}
 
     def _check(self, actions: Any) -> None:
         """Refuse actions of another size than those of the action space, and discrete ones that are no integers."""

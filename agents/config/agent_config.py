@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from agents.config.hyperparameters import Config, hyperparameter
-from agents.config.optimizers import OptimizerSpec
+from agents.config.optimizers import OptimizerSpec, rate_in
 from agents.errors import ConfigurationError
 
 __all__ = ["MOST_COPIES", "AgentConfig", "hyperparameter"]
@@ -69,8 +68,9 @@ class AgentConfig(Config):
         super().__post_init__()
         spec = OptimizerSpec.of(self.optimizer)
         default = next(field.default for field in fields(self) if field.name == "learning_rate")
-        if _contains_rate(self.optimizer) and self.learning_rate == default:  # one that was given comes first
-            object.__setattr__(self, "learning_rate", spec.learning_rate)
+        rate = rate_in(self.optimizer)
+        if rate is not None and self.learning_rate == default:  # one that was given comes first
+            object.__setattr__(self, "learning_rate", rate)
         object.__setattr__(self, "optimizer", spec.name)
         object.__setattr__(self, "optimizer_kwargs", {**spec.arguments, **self.optimizer_kwargs})
         if "learning_rate" in self.optimizer_kwargs:
@@ -115,8 +115,8 @@ class AgentConfig(Config):
             spec = OptimizerSpec.of(plain["optimizer"])
             plain["optimizer"] = spec.name
             optimizer_kwargs = {**spec.arguments, **optimizer_kwargs}
-            if _contains_rate(values["optimizer"]):
-                plain.setdefault("learning_rate", spec.learning_rate)
+            if (rate := rate_in(values["optimizer"])) is not None:
+                plain.setdefault("learning_rate", rate)
         return cls(**plain | {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers})
 
     @classmethod
@@ -145,7 +145,7 @@ class AgentConfig(Config):
         if "optimizer" in values:
             own.pop("optimizer")
             own.pop("optimizer_kwargs")
-            if _contains_rate(values["optimizer"]):
+            if rate_in(values["optimizer"]) is not None:
                 own.pop("learning_rate")
         return type(self).from_dict(own | dict(values))
 
@@ -199,24 +199,14 @@ def _overrides(optimizers: Any) -> Any:
 def _override(owner: str, optimizer: Any) -> Any:
     by_argument = isinstance(optimizer, Mapping) and "class_name" not in optimizer
     named = optimizer.get("optimizer") if by_argument else optimizer
-    if by_argument and (named is None or "learning_rate" in optimizer or not _contains_rate(named)):
+    if by_argument and (named is None or "learning_rate" in optimizer):
         return optimizer
     try:
+        rate = rate_in(named)
+        own = {} if rate is None else {"learning_rate": rate}
+        if by_argument:
+            return {**optimizer, **own}
         spec = OptimizerSpec.of(named)
     except ConfigurationError as error:
         raise ConfigurationError(f"optimizers, {owner}: {error}") from None
-    if by_argument:
-        return {**optimizer, "learning_rate": spec.learning_rate}
-    rate = {"learning_rate": spec.learning_rate} if _contains_rate(optimizer) else {}
-    return {"optimizer": spec.name, **rate, **spec.arguments}
-
-
-_BEGINS_WITH_SCHEDULE = re.compile(r"[^(]+\(\s*\w+\(")
-"""Beginning of a label with a schedule: `adam(CosineDecay(`."""
-
-
-def _contains_rate(optimizer: Any) -> bool:
-    """Return whether a given optimizer contains a learning rate: an object does, a bare name does not."""
-    if not isinstance(optimizer, str):
-        return True
-    return "learning_rate" in optimizer or _BEGINS_WITH_SCHEDULE.match(optimizer) is not None
+    return {"optimizer": spec.name, **own, **spec.arguments}

@@ -326,7 +326,17 @@ class _Adapter:
                 raise ValueError("a truth value is not a number")
             return self._adapter.validate_python(value)
         except ValueError as error:
-            raise ConfigurationError(f"{name} must be {self._allowed}, got {value!r}.") from error
+            raise ConfigurationError(f"{name} must be {self._allowed}, got {value!r}{self._hint(value)}.") from error
+
+    def _hint(self, value: Any) -> str:
+        """Return how to write a single value of a list, as end of a message; "" for other mistakes."""
+        if value is None or isinstance(value, list | tuple | Mapping | str):
+            return ""
+        try:
+            self._adapter.validate_python([value])
+        except ValueError:
+            return ""
+        return f": write [{value}], and several values to choose from as [{value}],[...]"
 
 
 _adapters_of: WeakKeyDictionary[type[Config], dict[str, _Adapter]] = WeakKeyDictionary()

@@ -7,7 +7,6 @@ Keras config.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import sys
@@ -17,7 +16,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.config.rate_schedules import schedule_of, schedule_text
+from agents.config.optimizer_labels import parse_label
+from agents.config.rate_schedules import schedule_text
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.allowed_modules import check_config, check_found, check_module
 from agents.trust.loading import module_of
@@ -50,6 +50,8 @@ _TYPICAL_RATES = {"sgd": (1e-4, 1e0), "adagrad": (1e-4, 1e0), "ftrl": (1e-4, 1e0
     "lion": (1e-6, 1e-2)
 }
 
+_USUAL_RATE = 1e-3
+"""Learning rate of an optimizer that is named without one."""
 
 _NUMBERS = frozenset({"beta_1", "beta_2", "epsilon", "momentum", "rho", "weight_decay"})
 """Arguments of Keras's optimizers that are only used as numbers, except for tests whether they are set."""
@@ -80,7 +82,7 @@ class OptimizerSpec:
     """
 
     name: str = "adam"
-    learning_rate: float | Mapping[str, Any] = 1e-3
+    learning_rate: float | Mapping[str, Any] = _USUAL_RATE
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,7 +105,8 @@ class OptimizerSpec:
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
-            return cls._of_label(value)
+            name, arguments = parse_label(value)
+            return cls(name=name, learning_rate=arguments.pop("learning_rate", _USUAL_RATE), arguments=arguments)
         if isinstance(value, Mapping) and "class_name" in value:
             return cls._of_serialised(value)
         if not isinstance(value, type) and hasattr(value, "get_config") and hasattr(value, "apply"):
@@ -114,35 +117,6 @@ class OptimizerSpec:
             f"An optimizer must be a name such as 'adamw', a Keras optimizer, or a serialised one "
             f"({{'class_name': ..., 'config': ...}}), got {value!r}."
         )
-
-    @classmethod
-    def _of_label(cls, label: str) -> Self:
-        name, parenthesis, rest = label.strip().partition("(")
-        if not parenthesis:
-            return cls(name=name)
-        source = f"f({rest}"
-        try:
-            call = ast.parse(source, mode="eval").body
-        except (SyntaxError, ValueError) as error:
-            reason = "cannot be read" if rest.endswith(")") else "has no closing bracket"
-            raise ConfigurationError(f"Optimizer {label!r} {reason}: write sgd(momentum=0.9).") from error
-        if (
-            not isinstance(call, ast.Call)
-            or not isinstance(call.func, ast.Name)  # such as sgd(...)(...)
-            or not all(isinstance(each, ast.Call) for each in call.args[:1])  # a schedule comes first, as in Keras
-            or len(call.args) > 1
-            or not all(keyword.arg for keyword in call.keywords)
-        ):
-            raise ConfigurationError(f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9).")
-        nodes = {str(keyword.arg): keyword.value for keyword in call.keywords}
-        if call.args and "learning_rate" in nodes:
-            raise ConfigurationError(f"Optimizer {label!r} has two learning rates: leave one of them out.")
-        schedule = call.args[0] if call.args else nodes.get("learning_rate")
-        if isinstance(schedule, ast.Call):
-            nodes.pop("learning_rate", None)
-        arguments = {each: _value_of(ast.get_source_segment(source, node) or "") for each, node in nodes.items()}
-        rate = schedule_of(schedule) if isinstance(schedule, ast.Call) else arguments.pop("learning_rate", 1e-3)
-        return cls(name=name.strip(), learning_rate=rate, arguments=arguments)
 
     @property
     def label(self) -> str:
@@ -213,7 +187,7 @@ class OptimizerSpec:
             name = class_name.lower()
         else:
             name = f"{module or '__main__'}:{class_name.rpartition('>')[2]}"
-        rate = config.pop("learning_rate", 1e-3)
+        rate = config.pop("learning_rate", _USUAL_RATE)
         config.pop("name", None)
         return cls(name=name, learning_rate=rate if isinstance(rate, Mapping) else _shortest(rate), arguments=config)
 
@@ -313,6 +287,17 @@ class OptimizerSpec:
         return config
 
 
+def rate_in(optimizer: Any) -> float | Mapping[str, Any] | None:
+    """Return the learning rate that a given optimizer contains: every object does, a name or label may have none.
+
+    Raises:
+        ConfigurationError: The optimizer cannot be read.
+    """
+    if isinstance(optimizer, str) and "learning_rate" not in parse_label(optimizer)[1]:
+        return None
+    return OptimizerSpec.of(optimizer).learning_rate
+
+
 def variables_of(optimizer: Any) -> list[Any]:
     """Return every variable of a Keras optimizer: counter, rate and slots.
 
@@ -346,16 +331,6 @@ def _parameters(function: Any) -> set[str]:
     kinds = inspect.Parameter
     parameters = inspect.signature(function).parameters.values()
     return {p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)}
-
-
-def _value_of(text: str) -> Any:
-    """Return a value as JSON or Python writes it, or else the text itself."""
-    for attempt in (text, text.lower()):  # True and None are Python literals
-        try:
-            return json.loads(attempt)
-        except json.JSONDecodeError:
-            pass
-    return None if text == "None" else text
 
 
 def _shortest(rate: Any) -> float:

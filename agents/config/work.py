@@ -1,4 +1,4 @@
-"""The time of an environment step, as far as hyperparameters tell it."""
+"""The time of an environment step and the gradient steps of a run, as far as hyperparameters tell them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,25 @@ def relative_work(config: Config) -> float:
     else:
         rows = float(value("n_epochs", 1))
     return float(_STEP + weights * rows)
+
+
+def gradient_steps_in(config: Config, env_steps: int) -> float | None:
+    """Estimate the gradient steps of a run from the hyperparameters alone; None if they do not tell.
+
+    Args:
+        config: Hyperparameters of the agent.
+        env_steps: Environment steps of the run.
+    """
+    n_envs = getattr(config, "n_envs", 1)
+    if hasattr(config, "replay_ratio"):
+        return None  # the number of replays of a rollout is random
+    per_update = getattr(config, "gradient_steps", None)
+    if per_update is not None:
+        every = n_envs * getattr(config, "train_freq", getattr(config, "n_steps", 1))
+        return float(max(0, env_steps - (getattr(config, "learning_starts", None) or 0)) * per_update / every)
+    n_steps = getattr(config, "n_steps", None)
+    if n_steps is None:
+        return None
+    rows = n_steps * n_envs
+    n_minibatches = -(-rows // (getattr(config, "batch_size", None) or rows))
+    return float(env_steps // rows * getattr(config, "n_epochs", 1) * n_minibatches)

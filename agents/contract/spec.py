@@ -107,6 +107,11 @@ class AgentSpec:
         return self.config.optimizer if isinstance(self.config, AgentConfig) else ""
 
     @property
+    def is_own_function(self) -> bool:
+        """Return whether it is a function of the user, which makes environments and reports episodes in its own way."""
+        return False
+
+    @property
     def why_alone(self) -> str:
         """The reason why the agent cannot be a member of a population, "" if only trying can show one."""
         return ""
@@ -180,8 +185,7 @@ class FunctionSpec(AgentSpec):
         """
         found = training_function(function)
         assert found is not None
-        of_library = isinstance(function, str) and function.lower().startswith(SB3_PREFIX)
-        named = name_of_function(found) if of_library else function  # as the library spells it
+        named = name_of_function(found) if _is_of_library(function) else function  # as the library spells it
         return cls(named, environment, config_of(found).from_dict(params))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -196,6 +200,10 @@ class FunctionSpec(AgentSpec):
     def parameters(self) -> dict[str, Any]:
         """The keyword arguments of the function, besides its run."""
         return {field.name: getattr(self.config, field.name) for field in dataclasses.fields(self.config)}
+
+    @property
+    def is_own_function(self) -> bool:
+        return not _is_of_library(self.agent)
 
     @property
     def why_alone(self) -> str:
@@ -232,6 +240,11 @@ class FunctionSpec(AgentSpec):
 
     def refuse_functions(self, reason: str) -> NoReturn:
         raise ConfigurationError(f"{self.label} is a training function, which makes and trains its own agent: {reason}")
+
+
+def _is_of_library(function: Any) -> bool:
+    """Return whether a training function is an algorithm of another library, by its name."""
+    return isinstance(function, str) and function.lower().startswith(SB3_PREFIX)
 
 
 def config_class(agent: Any) -> type[Config]:

@@ -1,11 +1,12 @@
-"""Time limits of environments, and limits of evaluations where the environment has none."""
+"""Time limits of environments, lengths of episodes, and limits of evaluations where the environment has none."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from gymnasium.wrappers import TimeLimit
 
@@ -16,6 +17,9 @@ LEAST_LIMIT = 1_000
 
 TIMES_THE_LONGEST = 10
 """Default limit of an evaluation's episodes, as a multiple of the longest training episode."""
+
+_MORE_STEPS = 4
+"""Multiple of the environment steps of a run to advise where episodes are longer, by an unknown number of steps."""
 
 
 def time_limit(environment: EnvironmentSpec) -> int | None:
@@ -67,9 +71,89 @@ def limit_steps(environment: EnvironmentSpec, max_steps: int | None) -> Environm
     return replace(environment, wrappers=(*environment.wrappers, limited), vectorization=vectorization)
 
 
-def no_limit_hint(environment: EnvironmentSpec) -> str:
-    """Return advice for a run in which no episode has ended; empty where the environment has a time limit."""
-    if time_limit(environment) is not None:
-        return ""
-    limit = "--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N)"
-    return f"{environment.label} has no time limit: give it one ({limit})"
+class EpisodeLength(NamedTuple):
+    """The length of the episodes of an environment, as far as it was seen.
+
+    Attributes:
+        steps: Steps of the longest episode.
+        ended: Whether an episode ended; if not, the steps are those after which no more were made.
+    """
+
+    steps: int
+    ended: bool
+
+
+def random_episodes(
+    environment: EnvironmentSpec,
+    *,
+    n_episodes: int = 3,
+    most_steps: int = 100_000,
+    most_seconds: float = 5.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> EpisodeLength:
+    """Return the length of the longest of a few episodes with random actions.
+
+    Args:
+        environment: The environment, which is made and closed again.
+        n_episodes: Episodes to play. Defaults to 3.
+        most_steps: Steps of all of them after which no more are made. Defaults to 100,000.
+        most_seconds: Seconds after which no more are made. Defaults to 5.
+        clock: Returns the time in seconds.
+
+    Raises:
+        Exception: Any error of the environment.
+    """
+    made = environment.make_plain()
+    try:
+        made.action_space.seed(0)
+        began, left = clock(), most_steps
+        longest, ended = 0, False
+        for seed in range(n_episodes):
+            made.reset(seed=seed)
+            length, is_over = 0, False
+            while not is_over and left and clock() - began < most_seconds:
+                _, _, terminated, truncated, _ = made.step(made.action_space.sample())
+                length, left, is_over = length + 1, left - 1, bool(terminated or truncated)
+            longest, ended = max(longest, length), ended or is_over
+        return EpisodeLength(longest, ended)
+    finally:
+        made.close()
+
+
+def episodes_or_none(environment: EnvironmentSpec) -> EpisodeLength | None:
+    """Return the length of a few random episodes (`random_episodes`); None after an error."""
+    try:
+        return random_episodes(environment)
+    except Exception:  # noqa: BLE001 - an environment may raise anything; the trials will record it
+        return None
+
+
+def no_episode_advice(environment: EnvironmentSpec, n_copies: int = 1, env_steps: int | None = None) -> str:
+    """Return why no episode has ended in a run, and what to change: sentences for the user.
+
+    Args:
+        environment: The environment.
+        n_copies: Its copies, which share the environment steps of the run. Defaults to 1.
+        env_steps: Environment steps of the run. Defaults to None: the budget was in episodes.
+    """
+    limit = time_limit(environment)
+    has_room = env_steps is not None and (limit is None or env_steps >= limit)
+    fewer = ", or n_envs=1 (--set n_envs=1)" if n_copies > 1 and has_room else ""
+    endless = "a time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
+    if env_steps is None:
+        return "" if limit is not None else f"Give episodes that never end {endless}."
+    of_each = max(1, env_steps // n_copies)
+    made = (
+        f"{n_copies} copies of {environment.label} made {of_each:,} steps each"
+        if n_copies > 1
+        else f"{environment.label} made {of_each:,} steps"
+    )
+    if limit is not None:
+        enough = n_copies * limit
+        more = enough if enough > env_steps else _MORE_STEPS * env_steps
+        return f"{made}, and an episode may have {limit:,}: give --env-steps {more} (env_steps={more}){fewer}."
+    more = _MORE_STEPS * env_steps
+    return (
+        f"{made}, and episodes are longer: give more, such as --env-steps {more} (env_steps={more}){fewer}. "
+        f"If episodes never end, give {endless}."
+    )

@@ -28,6 +28,7 @@ from agents.contract.registry import SB3_PREFIX
 from agents.contract.spec import FunctionSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError, check_at_least, unknown_name
+from agents.seeding import integers
 from agents.updates.torch_optimizer import torch_optimizer
 
 ALGORITHMS: Mapping[str, tuple[str, type[Config]]] = {
@@ -109,7 +110,8 @@ def make_model(agent: str, environment: Any, *, seed: int = 0, **params: Any) ->
         agent: A name such as ``"sb3:PPO"``.
         environment: The environment: an id, a function that makes one, or an `agents.EnvironmentSpec`. The model closes
             nothing: ``model.get_env().close()`` closes its copies.
-        seed: Seed of the model and of its environments. Defaults to 0.
+        seed: Seed of a run, >= 0: that of the library is derived from it, so that runs of neighbouring seeds share no
+            streams. A study's run of this seed is the same one. Defaults to 0.
         **params: Hyperparameters; those that are left out have the library's defaults.
 
     Raises:
@@ -245,6 +247,7 @@ def _model(name: str, environment: EnvironmentSpec, seed: int, values: Mapping[s
         settings["optimizer_class"], settings["optimizer_kwargs"] = torch_optimizer(OptimizerSpec.of(optimizer))
         if "use_rms_prop" in given:  # A2C would choose RMSprop instead
             given["use_rms_prop"] = False
+    [library_seed] = integers(seed, "stable-baselines3", 1)  # it seeds copy i with its seed + i
     environments = _environments(environment, n_envs, normalize, given.get("gamma", 0.99))
     try:
         with warnings.catch_warnings():
@@ -253,7 +256,7 @@ def _model(name: str, environment: EnvironmentSpec, seed: int, values: Mapping[s
             return made_class(
                 _policy_name(name, policy, environments.observation_space),
                 environments,
-                seed=seed % 2**32,
+                seed=library_seed,
                 policy_kwargs=settings or None,
                 **given,
             )

@@ -16,10 +16,11 @@ class ProgressLine:
     """The line of `agents.Progress` and `Trainer.train`: time, steps, episodes, speed, returns, learning rate.
 
     Args:
-        window: Number of episodes of each run in the mean return. Defaults to 100.
+        window: Number of episodes of each run in the mean return. Defaults to None: those of the last fifth of the
+            training so far, at least one for each copy of the environment, at most 100.
     """
 
-    def __init__(self, window: int = 100) -> None:
+    def __init__(self, window: int | None = None) -> None:
         self.window = window
         self._start = (0.0, 0)  # seconds and environment steps when this training started or resumed
 
@@ -33,7 +34,11 @@ class ProgressLine:
         steps, episodes = sum(run.env_steps for run in runs), sum(len(run.history.returns) for run in runs)
         seconds = trainer.wall_seconds
         speed = (steps - self._start[1]) / max(seconds - self._start[0], 1e-9)
-        means = [run.history.mean_return(self.window) for run in runs if run.history.returns]
+        means = [
+            run.history.mean_return(self.window or run.history.n_recent(run.env_steps))
+            for run in runs
+            if run.history.returns
+        ]
         mean = _return_text(sum(means) / len(means)) if means else "-"
         rates = rates_text(trainer)
         best = _return_text(max(max(run.history.returns) for run in runs if run.history.returns)) if means else "-"
@@ -49,20 +54,23 @@ class ProgressPrinter(Listener):
     Args:
         every_seconds: Seconds between lines. Defaults to None: two at first, later up to ten.
         stream: Output stream. Defaults to standard error.
-        window: Number of episodes in the mean. Defaults to 100.
+        window: Number of episodes in the mean. Defaults to None: those of the last fifth of the training so
+            far, at least one for each copy of the environment, at most 100.
     """
 
     last = True
 
-    def __init__(self, every_seconds: float | None = None, stream: TextIO | None = None, window: int = 100) -> None:
+    def __init__(
+        self, every_seconds: float | None = None, stream: TextIO | None = None, window: int | None = None
+    ) -> None:
         self.every_seconds = every_seconds
         self.stream = stream
         self._line = ProgressLine(window)
         self._began = self._next = 0.0
 
     @property
-    def window(self) -> int:
-        """The number of episodes in the mean."""
+    def window(self) -> int | None:
+        """The number of episodes in the mean; None for those of the last fifth of the training so far."""
         return self._line.window
 
     def on_train_begin(self, trainer: Training) -> None:

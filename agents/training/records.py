@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, SupportsFloat
 
@@ -109,6 +109,30 @@ def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:
     }
 
 
+LAST_PART = 0.2
+"""Last part of the environment steps so far, whose episodes tell what the agent is worth now."""
+
+MOST_RECENT = 100
+"""Largest number of episodes that are averaged for what the agent is worth now."""
+
+
+def n_recent_episodes(ends: Sequence[int], environments: Sequence[int], env_steps: int) -> int:
+    """Return the number of newest episodes whose mean tells what the agent is worth now.
+
+    These are the episodes that ended in the last fifth of the environment steps so far, as in the value of a run in a
+    study; at least one for each copy of the environment, and at most 100. A fixed number would be the whole training
+    where episodes are long.
+
+    Args:
+        ends: Environment steps at the end of each episode, [n], ascending; the last 100 suffice.
+        environments: Index of the environment of each episode, [n].
+        env_steps: Environment steps of the training so far.
+    """
+    begin = env_steps - LAST_PART * env_steps
+    n_last = sum(end > begin for end in ends[-MOST_RECENT:])
+    return min(len(ends), MOST_RECENT, max(n_last, len(set(environments[-MOST_RECENT:]))))
+
+
 @dataclass(repr=False)
 class History:
     """All episodes of a run, in the order in which they ended, and the evaluations in between."""
@@ -126,6 +150,11 @@ class History:
         """Append one episode."""
         self.episodes.append(episode)
         self.returns.append(episode.episode_return)
+
+    def n_recent(self, env_steps: int) -> int:
+        """Return the number of newest episodes that tell what the agent is worth now; see `n_recent_episodes`."""
+        newest = self.episodes[-MOST_RECENT:]
+        return n_recent_episodes([each.env_steps for each in newest], [each.environment for each in newest], env_steps)
 
     def mean_return(self, last: int = 100) -> float:
         """Return the mean return of the last episodes; NaN before the first."""

@@ -112,7 +112,7 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
         if pick is None or search.pick is None:
             continue
         tied = [each for each in verdict.ranked if each.tied]
-        cost = cost_of_choice(pick, tied, [*verdict.ranked, *verdict.left])
+        cost = cost_of_choice(pick, tied, [*verdict.ranked, *verdict.estimated])
         regrets = []
         for each in (longer, tables[-1]):
             means = each.values[:, :, -1].mean(axis=1)

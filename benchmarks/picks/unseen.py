@@ -8,6 +8,7 @@ of it cost one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ BOUND = "all runs"
 Array = np.ndarray[Any, Any]
 
 
+_read = functools.cache(RunTable.read)  # a process measures most of its cases on the same tables
+
+
 def available() -> list[str]:
     """Return the cases whose tables are all there."""
     return [name for name in MANY_SEEDS if all(path.exists() for path in paths(name))]
@@ -59,8 +63,9 @@ def measure(name: str, policy: str, spending: tuple[int, int], replays: int) -> 
         replays: Number of replays; their seeds are the same for all policies.
     """
     length, budget = spending
-    tables = [RunTable.read(path) for path in files(name)]
-    told = replayed(tables[LENGTHS.index(length)], tables[-1], policy, budget * LENGTHS[-1] / length, replays)
+    paths_of_lengths = files(name)
+    search, longest = _read(paths_of_lengths[LENGTHS.index(length)]), _read(paths_of_lengths[-1])
+    told = replayed(search, longest, policy, budget * LENGTHS[-1] / length, replays)
     return {key: [round(value, 4) for value in values] for key, values in told.items()}
 
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agents.environments.time_limits import EpisodeLength
 from finder.budgets.dry_run import is_dry_run
 from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
-from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
+from finder.budgets.estimating import AgentOf, Measured, make_plan, measured_search, random_episodes_of
 from finder.budgets.limit import Limit
-from finder.budgets.meters import Meter, StepMeter, TimeMeter
+from finder.budgets.meters import LATE, Meter, StepMeter, TimeMeter
+from finder.budgets.plan_numbers import least_steps, longest_episode_of, notes_on_episodes
 from finder.budgets.resolution import (
     chooses_finalists,
     chooses_trials,
@@ -32,7 +34,7 @@ from studies.spec.budget_rules import (
     long_run_steps,
 )
 from studies.spec.metrics import metric_of
-from studies.spec.objectives import names_of
+from studies.spec.objectives import names_of, needs_episodes
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import counted
@@ -54,6 +56,7 @@ class BudgetedSearch:
         began: Time at which the search began, by `time.monotonic`.
         measured: The measured costs; None if they were not needed.
         earlier: The study that the search continues, or None.
+        episode: Length of random episodes; None if it was not needed, or is unknown.
     """
 
     spec: StudySpec
@@ -64,6 +67,12 @@ class BudgetedSearch:
     began: float
     measured: Measured | None = None
     earlier: EarlierStudy | None = None
+    episode: EpisodeLength | None = None
+
+    @property
+    def notes_on_episodes(self) -> list[str]:
+        """Notes on runs in which an episode may not end."""
+        return notes_on_episodes(self.spec, self.agents, self.episode)
 
     def plan(self) -> SearchPlan:
         """Return the plan of the search."""
@@ -94,11 +103,11 @@ class BudgetedSearch:
         return earlier is not None and any(getattr(asked, name) != getattr(earlier.spec, name) for name in given)
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until the time limit of the whole search; None without one."""
+        """Return the seconds until the running trials of the search are stopped; None without a time limit."""
         if self.spec.minutes is None:
             return None
         before = 0.0 if self.earlier is None else self.earlier.seconds
-        return 60 * self.spec.minutes - before - (time.monotonic() - self.began)
+        return LATE * 60 * self.spec.minutes - before - (time.monotonic() - self.began)
 
     def limit(self) -> Limit | None:
         """Return the limit that the search keeps, None without a budget of the whole search."""
@@ -216,7 +225,7 @@ def budgeted_search(
     measures = spec.minutes is not None or is_dry_run()
     measured = measured_search(spec, agent_of, executor, why_alone) if measures else None
     search = replace(search, measured=measured, earlier=earlier)
-    return replace(search, spec=_chosen(search))
+    return _chosen(search)
 
 
 def refuse_contradictions(spec: StudySpec) -> None:
@@ -247,11 +256,11 @@ def refuse_contradictions(spec: StudySpec) -> None:
         )
 
 
-def _chosen(search: BudgetedSearch) -> StudySpec:
-    """Return the study with the budget of each run, or with the number of trials."""
+def _chosen(search: BudgetedSearch) -> BudgetedSearch:
+    """Return the search with the budget of each run, or with the number of trials."""
     spec, earlier = search.asked, search.earlier
     if not spec.has_limit:
-        return spec
+        return search
     if earlier is not None and earlier.spec.env_steps is None:
         raise StudyError(
             f"the study {earlier.spec.name!r} has a budget in episodes, for which the steps of a whole search are not "
@@ -261,10 +270,38 @@ def _chosen(search: BudgetedSearch) -> StudySpec:
         spec = with_choices_of(spec, earlier.spec)
         check_budgets(spec)  # those of a study that exists, with those of this call
         if spec.plan() or "n_trials" in spec.model_fields_set:
-            return spec
-        return spec.model_copy(update={"n_trials": max(earlier.spec.n_trials, earlier.n_ended)})
-    at_once = search.executor.trials_at_once
+            return replace(search, spec=spec)
+        n_trials = max(earlier.spec.n_trials, earlier.n_ended)
+        return replace(search, spec=spec.model_copy(update={"n_trials": n_trials}))
+    at_once, seen = search.executor.trials_at_once, _EpisodesOnce(search)
+    least = least_steps(spec, search.agents, seen)
+    if spec.env_steps is None and needs_episodes(spec) and longest_episode_of(search.agents) is None:
+        seen()  # before the time that is left is read
     if spec.minutes is not None:
         assert search.measured is not None
-        return within_minutes(spec, search.measured, at_once, search.agents, time.monotonic() - search.began)
-    return within_steps(spec, at_once, search.agents)
+        chosen = within_minutes(spec, search.measured, at_once, least, time.monotonic() - search.began)
+    else:
+        chosen = within_steps(spec, at_once, least)
+    return replace(search, spec=chosen, episode=seen.length)
+
+
+class _EpisodesOnce:
+    """Plays random episodes of a search when it is called, which is at most once.
+
+    Args:
+        search: The search.
+
+    Attributes:
+        length: Their length; None if they were not played, or have failed.
+    """
+
+    def __init__(self, search: BudgetedSearch) -> None:
+        self._search = search
+        self._played = False
+        self.length: EpisodeLength | None = None
+
+    def __call__(self) -> EpisodeLength | None:
+        if not self._played:
+            self._played = True
+            self.length = random_episodes_of(self._search.asked, self._search.agents, self._search.executor)
+        return self.length

@@ -1,9 +1,9 @@
-"""The cost of a search in seconds, from the speed of its runs: pure functions over numbers."""
+"""The cost of a search in seconds, from the speed of its runs, and the most that an amount pays for: pure functions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -194,3 +194,42 @@ class Costs:
         if not greedy_episodes_of(spec) or spec.env_steps is None:
             return costs
         return replace(costs, evaluation_interval=spec.env_steps / spec.n_reports, n_evaluations=spec.n_reports)
+
+
+# The most that an amount pays for -----------------------------------------------------------------------------------
+
+
+def largest_within(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:
+    """Return the largest number whose cost, which grows with it, is within an amount; None if `low` costs more.
+
+    The result may be too small by a thousandth.
+    """
+    found = [within for within, _ in brackets(cost, amount, low, high)]
+    return found[-1] if found else None
+
+
+def brackets(cost: Callable[[int], float], amount: float, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Yield ever closer pairs of a number within an amount and one beyond it; none if `low` costs more.
+
+    The one beyond is `high` + 1 while none is known. The first number of the last pair is that of `largest_within`.
+    """
+    if cost(low) > amount:
+        return
+    within, beyond = low, low
+    yield within, high + 1
+    while beyond < high:
+        beyond = min(high, 2 * beyond)
+        if cost(beyond) > amount:
+            break
+        within = beyond
+        yield within, high + 1
+    else:
+        return
+    yield within, beyond
+    while beyond - within > max(1, within // 1_000):
+        middle = (within + beyond) // 2
+        if cost(middle) > amount:
+            beyond = middle
+        else:
+            within = middle
+        yield within, beyond

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from agents.backend.cores import cores
 from agents.backend.memory import free_memory
+from agents.environments.time_limits import EpisodeLength
 from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
-from finder.budgets.measuring import measure
+from finder.budgets.measuring import measure, measure_episodes
 from finder.budgets.plan_numbers import estimated_time, expected_steps, memory_of, most_steps, rungs_of
 from finder.budgets.search_plan import SearchPlan
 from finder.executors.executor import Executor
 from finder.trials.speed import Speed
-from finder.trials.trial import TrialSpec, limits_of
+from finder.trials.trial import TrialSpec
 from studies.adapters.expected_pruning import expected_courses
 from studies.spaces.spaces import Fixed, extremes
 from studies.spec.spec import StudySpec
@@ -77,6 +78,23 @@ def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_
         n_structures=_n_structures(spec, agent_of),
     )
     return Measured(costs=costs, sentences=tuple(_sentence(label, speed) for label, speed in speeds.items()))
+
+
+def random_episodes_of(spec: StudySpec, agents: Mapping[str, AgentSpec], executor: Executor) -> EpisodeLength | None:
+    """Return the length of random episodes of the environment of a search.
+
+    None after an error, and if all agents are functions of the user, which make environments in their own way.
+
+    Args:
+        spec: The study.
+        agents: Label -> agent.
+        executor: The executor.
+    """
+    agent = next((agent for agent in agents.values() if not agent.is_own_function), None)
+    if agent is None:
+        return None
+    here = executor.n_processes == 0 or spec.executor == "ray"
+    return measure_episodes(agent, own_process=not here)
 
 
 def trials_to_measure(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> list[TrialSpec]:
@@ -153,7 +171,7 @@ def make_plan(
     courses = expected_courses(by_steps, spec.n_trials, at_once) if has_steps else []
     time = memory = None
     if measured is not None:
-        time = estimated_time(by_steps, measured.costs, at_once) if has_steps else None
+        time = estimated_time(by_steps, measured.costs, courses) if has_steps else None
         memory = memory_of(measured.costs, min(spec.n_trials, at_once) * len(spec.seeds))
     return SearchPlan(
         spec=spec,
@@ -170,12 +188,6 @@ def make_plan(
         measured=measured.sentences if measured is not None else (),
         notes=(*executor.notes, *notes),
     )
-
-
-def longest_episode_of(agents: Mapping[str, AgentSpec]) -> int | None:
-    """Return the step limit of the environment of a study."""
-    limit = limits_of(next(iter(agents.values())).environment)["max_episode_steps"]
-    return limit if isinstance(limit, int) else None
 
 
 def _sentence(label: str, speed: Speed) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from finder.budgets.cost import largest_within
 from finder.budgets.meters import Meter, RelativeTimes
-from finder.budgets.resolution import largest_within, with_n_trials
+from finder.budgets.resolution import with_n_trials
 from finder.trials.trial import BudgetSpent, Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses, run_steps
 from studies.judging.search_history import n_finalists
@@ -64,8 +65,7 @@ class Limit:
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
         self._resumed: dict[int, int] = {}  # trial -> environment steps that were paid for before it was interrupted
         self._n_begun = 0
-        self._confirming = False
-        self._refused = self._is_spent = False
+        self._confirming = self._refused = self._is_spent = False
         self._reached = self._n_of_batch = 0
         self._seeds: int | None = None  # further seeds of the confirmation that has begun
         self._confirmation_began = (0.0, 0.0)  # what was spent when its newest runs began, and their estimated cost

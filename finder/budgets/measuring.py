@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.backend.threads import threads_for
 from agents.contract.pickling import pickled
+from agents.environments.time_limits import EpisodeLength, episodes_or_none
 from agents.errors import ConfigurationError
 from agents.processes.fork_server import await_fork_server, prepare_processes, start_child
 from finder.executors.batches import split_into_batches
@@ -14,8 +15,14 @@ from finder.executors.preparation import CHILD
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec
 
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+
 MEASURING_SECONDS = 300.0
 """Seconds after which a measurement in other processes is given up."""
+
+EPISODES_SECONDS = 60.0
+"""Seconds after which random episodes in another process are given up; they take a few."""
 
 END_SECONDS = 2.0
 """Seconds that a process may take to end after its measurement, before it is killed."""
@@ -45,6 +52,33 @@ def measure(trials: Sequence[TrialSpec], *, n_processes: int, own_processes: boo
     several = {f"{label} {k}": _share(own, n, together) for k in range(n)}
     speeds = _measured_elsewhere(several, n_processes)
     return {label: max(speeds.values(), key=lambda speed: speed.step_seconds(speed.n_runs))}
+
+
+def measure_episodes(agent: AgentSpec, *, own_process: bool) -> EpisodeLength | None:
+    """Return the length of a few episodes of random actions; None if the environment fails, as its trials will.
+
+    Args:
+        agent: An agent, whose environment is stepped.
+        own_process: Whether that runs in another process than this one, as trials do.
+    """
+    if not own_process:
+        return episodes_or_none(agent.environment)
+    from finder.budgets.measuring_process import episodes_main  # imports TensorFlow
+
+    context = prepare_processes(CHILD)
+    await_fork_server(context)
+    receiver, sender = context.Pipe(duplex=False)
+    process = start_child(context, episodes_main, pickled(agent, agent), sender, threads=threads_for(1))
+    sender.close()
+    try:
+        length: EpisodeLength | None = receiver.recv() if receiver.poll(EPISODES_SECONDS) else None
+        return length
+    except EOFError:  # the process has died
+        return None
+    finally:
+        process.join(END_SECONDS)
+        process.kill()
+        process.join()
 
 
 def _share(trials: Sequence[TrialSpec], n_processes: int, together: bool) -> list[TrialSpec]:

@@ -1,4 +1,4 @@
-"""The main function of a process that measures the speed of trials. Importing this module imports TensorFlow."""
+"""The main functions of processes that measure the speed of trials, and episodes. The import loads TensorFlow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
+from agents.environments.time_limits import episodes_or_none
 from agents.trust.allowed_modules import restricted
 from finder.trials.speed_measurement import SpeedError, measure_speed
 
@@ -29,3 +30,13 @@ def main(payload: Sequence[bytes], end: Any) -> None:
     except Exception as error:  # noqa: BLE001 - importing a module of the user may raise anything
         answer = f"{type(error).__name__}: {error}"
     end.send(answer)
+
+
+def episodes_main(payload: bytes, end: Any) -> None:
+    """Play a few random episodes, and send their length, or None after an error.
+
+    Args:
+        payload: The pickled agent, whose environment is stepped.
+        end: Connection to the parent.
+    """
+    end.send(episodes_or_none(unpickled(payload).environment))

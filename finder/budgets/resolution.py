@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from finder.budgets.estimating import Measured, longest_episode_of
-from finder.budgets.plan_numbers import estimated_time, expected_steps
+from finder.budgets.cost import brackets, largest_within
+from finder.budgets.estimating import Measured
+from finder.budgets.plan_numbers import Courses, TrialsAtOnce, estimated_time, expected_steps, unpruned_steps
 from finder.budgets.search_plan import counted_minutes
-from finder.trials.speed import latest_first_update
-from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.configurations import n_configurations
@@ -21,11 +20,12 @@ from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
-if TYPE_CHECKING:
-    from agents.contract.spec import AgentSpec
-
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
+
+_FEW_TRIALS = 4
+"""Trials below which a search with given environment steps takes a smaller design instead, if there is one; the fewest
+of a search whose runs are as short as they may be."""
 
 _SMALLER_DESIGNS: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 2}),
@@ -38,9 +38,10 @@ _SMALLER_DESIGNS: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 1, "confirm": 2, "factor": 4, "confirm_seeds": 1}),
     (1, {"seeds": 1, "confirm": 2, "factor": 4, "confirm_seeds": 1, "n_trials": 12}),
     (math.inf, {"seeds": 1, "confirm": 2, "factor": 2, "confirm_seeds": 2, "n_trials": 8, "baseline": None}),
+    (math.inf, {"seeds": 1, "confirm": 2, "confirm_seeds": 2, "n_trials": _FEW_TRIALS, "baseline": None}),
 )
 """Designs of a search, in order, each for budgets with which the longest runs of the one before it are shorter than the
-whole long run; the last one for those that are too small for any runs of the others.
+whole long run; the last two for those that are too small for any runs of the others.
 
 `factor` is the length of the runs that confirm, as a multiple of the length of those of the search. Of designs of equal
 cost these lead to the best picks: at equal length of runs three seeds are hardly better than one, and finalists in runs
@@ -57,6 +58,7 @@ _OF_ONE_LENGTH: tuple[tuple[float, dict[str, Any]], ...] = (
     (2, {"seeds": 1, "confirm": 2, "confirm_seeds": 3}),
     (4, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": 12}),
     (math.inf, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": 8, "baseline": None}),
+    (math.inf, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": _FEW_TRIALS, "baseline": None}),
 )
 """The same where the runs that confirm are given, or choose nothing."""
 
@@ -75,13 +77,6 @@ _DIGITS = 3
 
 _MOST_TRIALS = 100_000
 
-_FEW_TRIALS = 4
-"""Trials below which a search with given environment steps takes a smaller design instead, if there is one."""
-
-
-TrialsAtOnce = Callable[[int], int]
-"""Returns the number of trials of a batch, given their number of seeds."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Budget:
@@ -89,7 +84,7 @@ class _Budget:
 
     Attributes:
         amount: What is left of it, in its unit.
-        cost: Returns the cost of a study with a budget of each run.
+        cost: Returns the cost of a study with a budget of each run; or more, if that is within the amount too.
         field: Field of the study.
         given: Value of the field, as text.
         text: Returns an amount as text, rounded up.
@@ -151,13 +146,8 @@ def chooses_trials(spec: StudySpec) -> bool:
     return not (spec.plan() or "n_trials" in spec.model_fields_set or is_population_based(spec.pruner))
 
 
-def least_steps(agents: Mapping[str, AgentSpec]) -> int:
-    """Return the fewest environment steps of a run that says something: two first updates, and an episode."""
-    return max(2 * latest_first_update(agents), longest_episode_of(agents) or 0, 1)
-
-
 def within_minutes(
-    spec: StudySpec, measured: Measured, trials_at_once: TrialsAtOnce, agents: Mapping[str, AgentSpec], spent: float
+    spec: StudySpec, measured: Measured, trials_at_once: TrialsAtOnce, least: Iterable[int], spent: float
 ) -> StudySpec:
     """Return a study whose runs, or trials, are chosen so that the search takes its minutes.
 
@@ -165,17 +155,17 @@ def within_minutes(
         spec: The study, with `minutes`.
         measured: The measured costs.
         trials_at_once: Returns the trials of a batch by their number of seeds.
-        agents: Label -> agent.
+        least: Fewest environment steps of a run, then fewer that must do for a small budget (`least_steps`).
         spent: Seconds that the search has taken already.
 
     Raises:
         StudyError: The time is too short; the message has the time that is needed.
     """
     assert spec.minutes is not None
+    courses = Courses(trials_at_once)
 
     def seconds(candidate: StudySpec) -> float:
-        at_once = trials_at_once(len(candidate.seeds))
-        return estimated_time(candidate, measured.costs, at_once).total_seconds
+        return estimated_time(candidate, measured.costs, courses.of(candidate)).total_seconds
 
     def text(amount: float) -> str:
         minutes = (amount + spent) / TARGET / 60
@@ -189,34 +179,49 @@ def within_minutes(
         text=text,
         spare=_SPARE,
     )
-    return _resolved(spec, budget, least_steps(agents))
+    return _with_least_of(spec, budget, least)
 
 
-def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, agents: Mapping[str, AgentSpec]) -> StudySpec:
+def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, least: Iterable[int]) -> StudySpec:
     """Return a study whose runs, or trials, are chosen so that the search takes its environment steps in total.
 
     Args:
         spec: The study, with `total_env_steps`.
         trials_at_once: Returns the trials of a batch by their number of seeds.
-        agents: Label -> agent.
+        least: Fewest environment steps of a run, then fewer that must do for a small budget (`least_steps`).
 
     Raises:
         StudyError: There are too few steps; the message has the number that is needed.
     """
     assert spec.total_env_steps is not None
+    amount, courses = spec.total_env_steps, Courses(trials_at_once)
 
-    def steps(candidate: StudySpec) -> float:
-        at_once = trials_at_once(len(candidate.seeds))
-        return expected_steps(candidate, expected_courses(candidate, candidate.n_trials, at_once))
+    def steps(candidate: StudySpec) -> int:
+        unpruned = unpruned_steps(candidate)  # needs no simulation
+        return unpruned if unpruned <= amount else expected_steps(candidate, courses.of(candidate))
 
     budget = _Budget(
-        amount=spec.total_env_steps,
+        amount=amount,
         cost=steps,
         field="total_env_steps",
-        given=counted(spec.total_env_steps, "environment step"),
+        given=counted(amount, "environment step"),
         text=lambda amount: f"{math.ceil(amount)}",
     )
-    return _resolved(spec, budget, least_steps(agents))
+    return _with_least_of(spec, budget, least)
+
+
+def _with_least_of(asked: StudySpec, budget: _Budget, least: Iterable[int]) -> StudySpec:
+    """Return the study with the first of these fewest environment steps of a run that the budget pays for."""
+    refusal: StudyError | None = None
+    for steps in least:
+        try:
+            return _resolved(asked, budget, steps)
+        except StudyError as error:
+            refusal = error
+        if asked.env_steps is not None:
+            break  # the length of runs is given
+    assert refusal is not None
+    raise refusal
 
 
 def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
@@ -292,6 +297,15 @@ class _Design(NamedTuple):
         """Return the most environment steps of a run of the search within a budget, None if the fewest cost more."""
         return largest_within(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most)
 
+    def reaches(self, length: float, budget: _Budget) -> bool:
+        """Return whether the longest runs are so long with the most environment steps within a budget."""
+        for within, beyond in brackets(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most):
+            if self.reach(within) >= length:
+                return True
+            if self.reach(beyond - 1) < length:
+                break
+        return False
+
 
 def _long_enough(design: _Design, budget: _Budget, asked: StudySpec) -> tuple[_Design, int | None]:
     """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few.
@@ -302,12 +316,11 @@ def _long_enough(design: _Design, budget: _Budget, asked: StudySpec) -> tuple[_D
         asked: The study as it was requested: what was given remains.
     """
     long_run = min(long_run_steps(design.spec.horizon), design.longest)
-    env_steps = design.steps_within(budget)
     for part, smaller in _smaller_designs(design, asked):
-        if env_steps is not None and design.reach(env_steps) >= long_run // part:
+        if design.reaches(long_run // part, budget):
             break
-        design, env_steps = smaller, smaller.steps_within(budget)
-    return design, env_steps
+        design = smaller
+    return design, design.steps_within(budget)
 
 
 def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, _Design]]:
@@ -367,30 +380,6 @@ def _too_little(budget: _Budget, needed: float, what: str, instead: str = "short
 
 def _seeds(spec: StudySpec) -> str:
     return counted(len(spec.seeds), "seed") + (" each" if spec.n_trials > 1 else "")
-
-
-def largest_within(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:
-    """Return the largest number whose cost, which grows with it, is within an amount; None if `low` costs more.
-
-    The result may be too small by a thousandth.
-    """
-    if cost(low) > amount:
-        return None
-    first, beyond = low, low
-    while beyond < high:
-        beyond = min(high, 2 * beyond)
-        if cost(beyond) > amount:
-            break
-        first = beyond
-    else:
-        return high
-    while beyond - first > max(1, first // 1_000):
-        middle = (first + beyond) // 2
-        if cost(middle) > amount:
-            beyond = middle
-        else:
-            first = middle
-    return first
 
 
 def _rounded_down(number: int) -> int:

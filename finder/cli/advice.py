@@ -22,7 +22,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
         concluded: Whether the conclusion with the main reason is printed already. Defaults to False.
     """
     from studies.analysis.conclusion import conclusion
-    from studies.reports.explanation import choice_sentence
+    from studies.reports.explanation import choice_sentence, schedules_sentence
 
     if study.spec.kind == "range-test":
         return
@@ -30,8 +30,8 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
     weightiest = () if concluded or not found.reasons else (f"{found.status}: {found.certainty}",)
     for text in (*weightiest, *(reason.text for reason in found.reasons[1:])):
         print_note(f"{text}.")
-    if matters := choice_sentence(study):
-        print_note(matters[:1].lower() + matters[1:])
+    for sentence in filter(None, (schedules_sentence(study), choice_sentence(study))):
+        print_note(sentence[:1].lower() + sentence[1:])
     if not_corrected := _no_correction(study, pick):
         print_note(not_corrected)
 

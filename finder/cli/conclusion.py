@@ -20,7 +20,7 @@ from finder.progress.console import (
     results,
 )
 from finder.progress.search_progress import headline
-from finder.results.advice import without_flags
+from finder.results.flags import OUTPUT_SWITCHES, without_flags
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
 from studies.storage.commands import storage_flag
@@ -262,7 +262,7 @@ def _grid_command(options: SearchOptions, rates: str = "") -> str:
         options: The options of the range test.
         rates: The flags of the rates. Defaults to ``""``.
     """
-    kept = without_flags(options.output.words, _OF_RANGE_TEST, switches=("--range-test", "--json", "--quiet", "-q"))
+    kept = without_flags(options.output.words, _OF_RANGE_TEST, switches=("--range-test", *OUTPUT_SWITCHES))
     return f"finder {shlex.join(map(redacted, kept))} {rates}".rstrip()
 
 

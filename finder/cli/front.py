@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from finder.progress.console import results, table
+from finder.progress.console import print_note, results, table
+from studies.analysis.conclusion import conclusion
 from studies.judging.pareto_front import FrontTrial, ParetoFront
+from studies.judging.ranking import Ranked
 from studies.spec.objectives import directions_of
 from studies.words import interval_text, params_text, spread_text
 
@@ -34,6 +36,14 @@ def print_front(study: OpenStudy, front: ParetoFront) -> None:
     for trial in (*front.front, *front.undecided):
         listed.add_row(*_row(study, trial, wide=out.width >= WIDE))
     out.print(listed)
+    for reason in conclusion(study).reasons:
+        print_note(f"{reason.text}.")
+
+
+def _interval(space: str, value: Ranked) -> str:
+    """Return the 95% interval in brackets after a space; "" if it is unknown or a single number."""
+    text = interval_text(value.low, value.high)
+    return f"{space}({text})" if value.low < value.high else ""
 
 
 def _row(study: OpenStudy, trial: FrontTrial, *, wide: bool) -> list[str | Text]:
@@ -41,8 +51,7 @@ def _row(study: OpenStudy, trial: FrontTrial, *, wide: bool) -> list[str | Text]
     params = {name: value for name, value in trial.params.items() if name != "agent" or several}
     style = "bold" if trial.on_front else "dim"
     values = [
-        f"{spread_text(each.value, each.spread)}{' ' if wide else chr(10)}{interval_text(each.low, each.high)}".rstrip()
-        for each in trial.values
+        f"{spread_text(each.value, each.spread)}{_interval(' ' if wide else chr(10), each)}" for each in trial.values
     ]
     place = "front" if trial.on_front else "maybe"
     return [Text(place, style), str(trial.number), Text(params_text(params), style), *values]

@@ -20,7 +20,7 @@ from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.progress.text_layout import HangingIndent
 from finder.range_test.metric import curve_metric
-from finder.results.advice import without_flags
+from finder.results.flags import OUTPUT_SWITCHES, without_flags
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
 from studies.study.origin import StudyOrigin, started_by
@@ -168,7 +168,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
 
 def _origin(words: Sequence[str], file: str | None = None) -> StudyOrigin:
     """Return the origin of a study: the command without its storage and passwords, a file as its first argument."""
-    kept = [*map(redacted, without_flags(words, ("--storage",), switches=("--json", "--quiet", "-q")))]
+    kept = [*map(redacted, without_flags(words, ("--storage",), switches=OUTPUT_SWITCHES))]
     if file is None:
         return StudyOrigin("command", tuple(kept))
     return StudyOrigin("file", (kept[0], file, *(word for word in kept[1:] if word != file)))

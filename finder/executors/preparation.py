@@ -35,7 +35,7 @@ def are_processes_likely(
 
     Args:
         executor: Name of the executor; None for none.
-        pruner: Name of the pruner, or empty.
+        pruner: Name of the scheduler, or empty.
         strategy: Name of the distribution strategy.
         n_jobs: Number of processes that is asked for; None if it is to be chosen.
         n_trials: Number of trials.

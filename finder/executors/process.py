@@ -23,6 +23,7 @@ from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import BrokerManager, MessageBroker
 from finder.executors.preparation import CHILD
 from finder.executors.trial_dispatcher import TrialDispatcher
+from finder.executors.worker_pool import Workers
 
 POLL_SECONDS = 0.05
 
@@ -46,7 +47,7 @@ class ProcessExecutor(Executor):
         self.batching = batching or Batching()
         self._keep_values = keep_values
         self._open = ExitStack()
-        self._dispatcher: TrialDispatcher | None = None
+        self._workers: Workers | None = None
         self.values: dict[str, Any] = {}
         """The `MessageBroker.values` at the end of the last run, of all trials."""
 
@@ -68,32 +69,31 @@ class ProcessExecutor(Executor):
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         try:
-            self._dispatcher = self._dispatcher or self._started(listener)
-            self._dispatcher.listener = listener
-            self._dispatcher.run(next_trial)
-            self.values = self._dispatcher.broker.values()
+            self._workers = workers = self._workers or self._new_workers()
+            TrialDispatcher(
+                workers,
+                listener,
+                n_jobs=self.n_jobs,
+                batching=self.batching,
+                name=self.batching.name or "process",
+            ).run(next_trial)
+            self.values = workers.broker.values()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        self._dispatcher = None
+        self._workers = None
         self._open.close()
 
-    def _started(self, listener: StudyListener) -> TrialDispatcher:
-        """Start the message broker, and return the dispatcher."""
+    def _new_workers(self) -> Workers:
+        """Start the message broker, and return workers, none of which has started yet."""
         context = prepare_processes(CHILD)
         await_fork_server(context)
         manager = self._open.enter_context(_running(BrokerManager(ctx=context)))
-        dispatcher = TrialDispatcher(
-            _ForkedWorkerPool(context, manager.MessageBroker(self._keep_values), self.n_jobs),
-            listener,
-            n_jobs=self.n_jobs,
-            batching=self.batching,
-            name=self.batching.name or "process",
-        )
-        self._open.callback(dispatcher.close)
-        return dispatcher
+        workers = Workers(_ForkedWorkerPool(context, manager.MessageBroker(self._keep_values), self.n_jobs))
+        self._open.callback(workers.close)
+        return workers
 
 
 class _ForkedWorkerPool:

@@ -23,7 +23,7 @@ from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import MessageBroker
 from finder.executors.trial_dispatcher import TrialDispatcher
-from finder.executors.worker_pool import WorkerProcess
+from finder.executors.worker_pool import WorkerProcess, Workers
 
 POLL_SECONDS = 0.1
 
@@ -62,7 +62,7 @@ class RayExecutor(Executor):
         pool = _RayWorkerPool(self._ray, self._cpus, self._memory)
         try:
             TrialDispatcher(
-                pool,
+                Workers(pool),
                 listener,
                 n_jobs=self.n_jobs,
                 batching=Batching(),

@@ -18,7 +18,7 @@ from finder.executors.batches import Batching
 from finder.executors.divided_trials import DividedTrials
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import BrokerEndedError, Event
-from finder.executors.worker_pool import Worker, WorkerPool, kill_processes
+from finder.executors.worker_pool import STOP_SECONDS, Worker, Workers, kill_processes
 from finder.trials.execution import with_executor
 from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
@@ -27,8 +27,8 @@ from studies.spec.attributes import FailureKind
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS, MOST_STOP_SECONDS = 10.0, 30.0
-"""Seconds without an event, and in total, after which a process that has to stop is killed; it has a checkpoint."""
+MOST_STOP_SECONDS = 30.0
+"""Seconds in all after which a process that has to stop is killed, also while it sends events (`STOP_SECONDS`)."""
 
 HANGS = 1.75
 """Multiple of `hang_seconds` after which a silent process is killed.
@@ -48,13 +48,13 @@ MAX_CRASHES = 3
 
 
 class TrialDispatcher:
-    """Runs trials in a worker pool until there are no more.
+    """Runs trials in worker processes until there are no more.
 
-    Processes that run several batches are kept from one call of `run` to the next, with their compiled agents.
+    Processes that run several batches are left for another dispatcher, with their compiled agents.
 
     Args:
-        pool: Starts processes.
-        listener: Receives all events. Another one may be set before a call of `run`.
+        workers: The processes.
+        listener: Receives all events.
         n_jobs: Number of processes.
         batching: Forms the batches of trials that a process runs at the same time.
         name: Name of the executor in records.
@@ -63,7 +63,7 @@ class TrialDispatcher:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        workers: Workers,
         listener: StudyListener,
         *,
         n_jobs: int,
@@ -72,14 +72,12 @@ class TrialDispatcher:
         reuses: bool = False,
     ) -> None:
         self.reuses = reuses
-        self.pool = pool
+        self.workers = workers
         self.listener = listener
-        self.broker = pool.broker
+        self.pool, self.broker = workers.pool, workers.broker
         self.n_jobs = n_jobs
         self.batching = batching
         self.name = name
-        self.workers: dict[int, Worker] = {}
-        self.n_started = 0
         self.events: deque[Event] = deque()  # received, but not handled yet
         self.exhausted = False
         self.unassigned: deque[list[TrialSpec]] = deque()  # batches of processes that have died
@@ -106,9 +104,7 @@ class TrialDispatcher:
         Raises:
             BrokerEndedError: The process of the message broker has ended.
         """
-        self.exhausted, self.checked = False, time.monotonic()
-        # Idle processes may have died since the last call, for lack of memory, for example.
-        self.workers = {number: worker for number, worker in self.workers.items() if worker.process.is_alive()}
+        self.workers.forget_dead()  # idle ones may have died since the last run, for lack of memory, for example
         try:
             while True:
                 # Ctrl-C interrupts waiting, not the start of a process, a call of the broker or a write.
@@ -116,10 +112,10 @@ class TrialDispatcher:
                     self._fill(next_trial)
                 if not self.unassigned and not self.n_busy:
                     if not self.keeps_workers:
-                        self.close()
+                        self.workers.close()
                     return
                 if self.exhausted and not self.keeps_workers:  # another process may wait for its resources
-                    self._end_idle([number for number, worker in self.workers.items() if not worker.running])
+                    self.workers.end_idle()
                 self.pool.wait([worker.process for worker in self.workers.values()])
                 with defer_interrupts():
                     self._forward_events()
@@ -158,7 +154,7 @@ class TrialDispatcher:
         structures = {trial.agent.structure() for trial in batch}
         idle = [number for number, worker in self.workers.items() if not worker.running]
         idle.sort(key=lambda number: -len(structures.intersection(self.workers[number].structures)))
-        number = idle[0] if idle and (self.keeps_workers or self.reuses) else self._start()
+        number = idle[0] if idle and (self.keeps_workers or self.reuses) else self.workers.start()
         worker = self.workers[number]
         worker.structures = list(dict.fromkeys([*structures, *worker.structures]))[:KEPT_STRUCTURES]
         worker.batch, worker.running, worker.started = batch, {trial.number for trial in batch}, False
@@ -166,28 +162,6 @@ class TrialDispatcher:
             worker.last_contact = time.monotonic()
         payloads = {trial.number: pickled(trial.agent, trial) for trial in batch}
         self.broker.send_batch(number, (payloads, self.listener.prunes))
-
-    def _start(self) -> int:
-        number, self.n_started = self.n_started, self.n_started + 1
-        self.workers[number] = Worker(self.pool.start(number))
-        return number
-
-    def close(self) -> None:
-        """End all processes; none of them is running a trial."""
-        with defer_interrupts():
-            try:
-                self._end_idle(list(self.workers))
-            except (OSError, EOFError):  # the broker has ended: no message reaches them
-                self._kill_all()
-
-    def _end_idle(self, numbers: list[int]) -> None:
-        """End idle workers."""
-        for number in numbers:
-            self.broker.send_batch(number, None)
-        for number in numbers:
-            process = self.workers.pop(number).process
-            process.join(STOP_SECONDS)
-            kill_processes([process])
 
     # Events of workers ----------------------------------------------------------------------------------------
 
@@ -237,8 +211,8 @@ class TrialDispatcher:
                 self.listener.rung(content[0], known)
         elif kind == "ended":
             self._end(worker, *content)
-            if not (self.keeps_workers or self.reuses or self.workers[worker].running):
-                self._end_idle([worker])
+            if not (self.keeps_workers or self.reuses):
+                self.workers.end_idle()
 
     def _answer_rungs(self) -> None:
         """Report the rungs that all workers of a group have reached, and reply to the workers."""
@@ -355,7 +329,7 @@ class TrialDispatcher:
             for waiting in [trial for batch in self.unassigned for trial in batch]:
                 self._report_end(waiting.number, Outcome(state="interrupted", reason=INTERRUPTED))
         finally:  # also after a second Ctrl-C, which does not wait
-            self._kill_all()
+            self.workers.kill_all()
             self.unassigned = deque()
 
     def _await_ends(self) -> None:
@@ -377,11 +351,6 @@ class TrialDispatcher:
             for event in self.broker.drain_events():
                 self.events.append(event)
                 last_event_at[event[1]] = time.monotonic()
-
-    def _kill_all(self) -> None:
-        """Kill and forget all workers."""
-        kill_processes(worker.process for worker in self.workers.values())
-        self.workers = {}
 
     def _broker_answers(self) -> bool:
         with suppress(OSError, EOFError):

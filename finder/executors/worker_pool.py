@@ -7,10 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agents.processes.interrupts import defer_interrupts
 from finder.executors.message_broker import MessageBroker
 from finder.trials.trial import TrialSpec
 
 log = logging.getLogger(__name__)
+
+STOP_SECONDS = 10.0
+"""Seconds without an event after which a process that has to stop is killed; it has a checkpoint."""
 
 KILL_SECONDS = 10.0
 """Most seconds to wait for the end of a killed process."""
@@ -61,6 +65,53 @@ class Worker:
     hung: bool = False  # whether it hung and was killed
     suspects: dict[int, str] = field(default_factory=dict)  # the trial in which it hung -> the message
     structures: list[tuple[Any, ...]] = field(default_factory=list)  # that it keeps compiled, newest first
+
+
+class Workers(dict[int, Worker]):
+    """The processes of a pool, by number. Those of populations are kept from one run of trials to the next.
+
+    Args:
+        pool: Starts processes.
+    """
+
+    def __init__(self, pool: WorkerPool) -> None:
+        super().__init__()
+        self.pool, self.broker = pool, pool.broker
+        self._n_started = 0
+
+    def start(self) -> int:
+        """Start a process, and return its number."""
+        number, self._n_started = self._n_started, self._n_started + 1
+        self[number] = Worker(self.pool.start(number))
+        return number
+
+    def forget_dead(self) -> None:
+        """Forget processes that have died."""
+        for number in [number for number, worker in self.items() if not worker.process.is_alive()]:
+            del self[number]
+
+    def end_idle(self) -> None:
+        """End the processes that run no trials."""
+        idle = [number for number, worker in self.items() if not worker.running]
+        for number in idle:
+            self.broker.send_batch(number, None)
+        for number in idle:
+            process = self.pop(number).process
+            process.join(STOP_SECONDS)
+            kill_processes([process])
+
+    def close(self) -> None:
+        """End all processes; none of them is running a trial."""
+        with defer_interrupts():
+            try:
+                self.end_idle()
+            except (OSError, EOFError):  # the broker has ended: no message reaches them
+                self.kill_all()
+
+    def kill_all(self) -> None:
+        """Kill and forget all processes."""
+        kill_processes(worker.process for worker in self.values())
+        self.clear()
 
 
 def kill_processes(processes: Iterable[WorkerProcess]) -> None:

@@ -115,9 +115,9 @@ class LRFinder:
     ) -> SearchResult:
         """Train every rate in runs of its own, from the same weights and seeds.
 
-        Rates race: the worst are pruned during the runs (`pruner="none"` runs all trials to the end). If the best rate
-        is at an edge of the range, the range is extended. `result.best.rate` has the interval of the best rate, and
-        whether there is a safe suggestion.
+        Rates race: the worst are pruned during the runs (`scheduler="none"` runs all trials to the end). If the best
+        rate is at an edge of the range, the range is extended. `result.best.rate` has the interval of the best rate,
+        and whether there is a safe suggestion.
 
         Args:
             start_lr: Smallest rate, > 0. Defaults to 1e-5.

@@ -52,7 +52,7 @@ class OptFinder:
 
     All optimizers start from the same weights, the same seeds and an empty replay, with equally many learning rates and
     runs of equal length. The rates of an optimizer race against each other, not against those of other optimizers, so
-    that each optimizer is compared at its best; ``pruner="none"`` runs all trials to the end.
+    that each optimizer is compared at its best; ``scheduler="none"`` runs all trials to the end.
 
     Args:
         agent: A name, a class, a built agent, or an `AgentSpec`. The object itself is not trained.
@@ -207,12 +207,17 @@ class OptFinder:
         elif metric == "loss":
             self.best_loss, self.losses = pick.value, means
 
-    def best_optimizer(self) -> Any:
-        """Return a new Keras optimizer as in the best trial, at the rate for the horizon if there is one."""
+    def best_optimizer(self, *, env_steps: int | None = None) -> Any:
+        """Return a new Keras optimizer as in the best trial, at the rate for the horizon if there is one.
+
+        Args:
+            env_steps: Environment steps of the long run, to which a learning-rate schedule of Keras is stretched.
+                Defaults to None: it keeps the gradient steps that it has in the runs of the search.
+        """
         own = [
             place.partition(":")[0] for place in places_in(self.optimizers)
         ]  # modules of the optimizers of this finder
-        return self._found().best_optimizer(allow_modules=own)
+        return self._found().best_optimizer(env_steps=env_steps, allow_modules=own)
 
     def plot_reward(self) -> go.Figure:
         """Draw the optimizers in order of their return, each at its best learning rate."""

@@ -106,7 +106,7 @@ class AgentFinder:
                 ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
                 between algorithms. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
                 Several, in a list, give a Pareto front (`studies.judging.pareto_front`).
-            **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
+            **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `scheduler` to none, and
                 `confirm` to 0, because the selection bias among a few agents is small.
 
         Raises:

@@ -19,6 +19,7 @@ from finder.finders.declared_spaces import default_space, notes_on_pairs, parse_
 from finder.finders.first_trials import current_params, first_trials, with_current_params
 from finder.finders.tuned_values import ZOO, has_tuned_values, widened, with_tuned_values
 from finder.finders.warm_start import with_warm_start
+from finder.results.flags import flag_of
 from finder.results.search_result import SearchResult
 from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver, check_plan
@@ -30,10 +31,11 @@ from studies.analysis.status import study_status
 from studies.checked_model import plain
 from studies.errors import StudyError
 from studies.recording.opening import open_study
+from studies.redaction import redacted
 from studies.spaces.space_notation import parse_space
 from studies.spaces.spaces import Fixed
 from studies.spec.budget_rules import check_horizon
-from studies.spec.fields import USUAL_TRIALS
+from studies.spec.fields import BUDGET_FIELDS, USUAL_TRIALS
 from studies.spec.population_rules import PERTURB_STEPS
 from studies.spec.scheduler_names import is_grid, is_population_based
 from studies.spec.spec import StudySpec
@@ -41,19 +43,11 @@ from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 from studies.words import counted
 
-_BUDGETS = ("env_steps", "episodes", "minutes", "total_env_steps")
-"""Fields of a file that an overriding budget of the whole search replaces."""
-
-_FLAGS = {
-    "minutes": "--minutes",
-    "total_env_steps": "--total-env-steps",
-    "n_trials": "--n-trials",
-    "name": "--study-name",
-    "n_jobs": "--n-jobs",
-    "executor": "--executor",
-    "population": "--population",
-}
-"""Field that `run_file` overrides -> the flag of `finder run` that does the same."""
+_RUN_OPTIONS = (
+    "minutes", "total_env_steps", "n_trials", "name", "n_jobs", "executor", "population",
+    "warm_start", "warm_start_storage", "warm_start_trials",
+)  # fmt: skip
+"""Arguments of `run_file` for which `finder run` has flags."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -298,7 +292,11 @@ def run_file(
     Raises:
         StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line.
     """
-    with started_by(StudyOrigin("file", ("run", str(path), *_flags_of(overrides)))):
+    start = {
+        "warm_start": warm_start, "warm_start_storage": warm_start_storage, "warm_start_trials": warm_start_trials,
+    }  # fmt: skip
+    given = {**overrides, **{name: value for name, value in start.items() if value is not None}}
+    with started_by(_origin_of(path, given)):
         study = _started(_read(path, overrides), warm_start, warm_start_storage, warm_start_trials)
         return SearchResult(*run_search(study, observer=observer, progress=progress, is_named=True))
 
@@ -335,7 +333,7 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
         )
     check_horizon(spec)
     check_plan(spec, ObjectResolver.of(spec))
-    with started_by(StudyOrigin("file", ("run", str(path)))):
+    with started_by(_origin_of(path, overrides)):
         study = open_study(spec)
     now = study_status(study)
     return study, now.n_total - now.n_ended + now.n_again
@@ -347,18 +345,22 @@ def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
         return _with_metric(_with_room(spec))
     given = spec.model_dump(mode="json", exclude_unset=True)
     if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
-        given = {name: value for name, value in given.items() if name not in _BUDGETS}
+        given = {name: value for name, value in given.items() if name not in BUDGET_FIELDS}
     return _with_metric(_with_room(StudySpec.from_json_dict({**given, **overrides})))
 
 
-def _flags_of(overrides: Mapping[str, Any]) -> list[str]:
-    """Return the flags of `finder run` that override the same fields."""
-    return [
-        word
-        for name, flag in _FLAGS.items()
-        if overrides.get(name) is not None
-        for word in (flag, str(overrides[name]))
-    ]
+def _origin_of(path: str | Path, given: Mapping[str, Any]) -> StudyOrigin:
+    """Return the origin of the study of a file: the command that runs it, or a call if that has no flags for arguments.
+
+    Args:
+        path: The file.
+        given: The arguments of the call. Suggestions name the storage anyway.
+    """
+    own = {name: plain(value) for name, value in given.items() if name != "storage"}
+    if not all(name in _RUN_OPTIONS and isinstance(value, str | PathLike | int | float) for name, value in own.items()):
+        return StudyOrigin("run_file")
+    flags = [word for name in _RUN_OPTIONS if name in own for word in (flag_of(name), redacted(str(own[name])))]
+    return StudyOrigin("file", ("run", str(path), *flags))
 
 
 def _with_room(spec: StudySpec) -> StudySpec:

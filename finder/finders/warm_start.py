@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from agents.config.agent_config import AgentConfig
 from agents.contract.spec import config_class
 from agents.errors import ConfigurationError, check_whole
 from finder.budgets.earlier import with_choices_of
@@ -74,7 +75,7 @@ def with_warm_start(
                 f"The study {spec.name!r} cannot start from itself: give the new study another name (--study-name "
                 f"{spec.name}-2; in Python study_name={spec.name + '-2'!r}), or leave the warm start out to resume it."
             )
-        start = start_from(other, spec, N_BEST if n_best is None else n_best, _opposites(spec))
+        start = start_from(other, spec, N_BEST if n_best is None else n_best, _opposites(spec), _optimizers(spec))
     return StudySpec.from_json_dict(
         {
             **spec.model_dump(mode="json", exclude_unset=True),  # what was not given stays so
@@ -91,6 +92,18 @@ def _opposites(spec: StudySpec) -> Mapping[str, str]:
         with contextlib.suppress(ConfigurationError):  # a class from a script, which cannot be found by its label
             found |= config_class(label).complements()
     return {**found, **{name: complement for complement, name in found.items()}}
+
+
+def _optimizers(spec: StudySpec) -> Mapping[str, str]:
+    """Return agent -> label of its optimizer with the settings that the study does not search."""
+    found: dict[str, str] = {}
+    for label in spec.agents:
+        given = {**spec.agent_params.get(label, {}), **spec.fixed}
+        with contextlib.suppress(ConfigurationError):  # a class from a script, which cannot be found by its label
+            config = config_class(label).from_dict(given)
+            if isinstance(config, AgentConfig):
+                found[label] = config.optimizer_spec().label_with_schedule
+    return found
 
 
 def _label(storage: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from agents.callbacks.history_file import read_evaluations, read_history
 from agents.errors import ConfigurationError, check_at_least
+from agents.training.records import MOST_RECENT, n_recent_episodes
 from studies.figures.theme import LEGEND_BELOW, annotate_empty, line_of, new_figure, plain, rgba, rounded, shortened
 from studies.reports.page import page_html, write_page
 from studies.words import counted
@@ -35,6 +36,7 @@ class RunHistory(NamedTuple):
         evaluation_steps: Environment steps of evaluations, [k].
         evaluations: Mean returns of evaluations, [k].
         n_episodes: Total number of episodes.
+        window: Number of episodes of the moving average.
     """
 
     label: str
@@ -45,6 +47,7 @@ class RunHistory(NamedTuple):
     evaluation_steps: list[int]
     evaluations: list[float]
     n_episodes: int
+    window: int = MOST_RECENT
 
     def __repr__(self) -> str:
         return f"RunHistory({self.label!r}, {self.n_episodes:,} episodes, {len(self.evaluations):,} evaluations)"
@@ -55,24 +58,28 @@ class HistoriesData(NamedTuple):
 
     Attributes:
         runs: The runs, in the given order.
-        window: Number of episodes of the moving average.
+        window: Given number of episodes of the moving average; None if each run has its own (`RunHistory.window`).
     """
 
     runs: tuple[RunHistory, ...]
-    window: int
+    window: int | None = None
 
 
-def histories_data(places: str | PathLike[str] | Sequence[str | PathLike[str]], window: int = 100) -> HistoriesData:
+def histories_data(
+    places: str | PathLike[str] | Sequence[str | PathLike[str]], window: int | None = None
+) -> HistoriesData:
     """Read the data for `plot_returns` and `plot_losses`.
 
     Args:
         places: Folders of runs or files `history.parquet`, one or a list.
-        window: Number of episodes of the moving average, >= 1. Defaults to 100.
+        window: Number of episodes of the moving average, >= 1. Defaults to None: for each run, the episodes that ended
+            in the last fifth of its environment steps, at least one for each copy of the environment, at most 100.
 
     Raises:
         ConfigurationError: A run has no history, is given twice, or the window is below 1.
     """
-    check_at_least(1, window=window)
+    if window is not None:
+        check_at_least(1, window=window)
     given: Any = [places] if isinstance(places, str | PathLike) else places
     if not isinstance(given, Sequence) or not all(isinstance(place, str | PathLike) for place in given):
         raise ConfigurationError(
@@ -91,18 +98,18 @@ Runs = HistoriesData | str | PathLike[str] | Sequence[str | PathLike[str]]
 """Folders or files of one or several runs, or the result of `histories_data`."""
 
 
-def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
+def plot_returns(runs: Runs, window: int | None = None) -> go.Figure:
     """Draw the returns of runs as lines, and their evaluations as points.
 
     Args:
         runs: Folders of runs or files `history.parquet`, one or a list; or the result of `histories_data`.
-        window: Number of episodes of the moving average, for folders and files. Defaults to 100.
+        window: Number of episodes of the moving average, for folders and files. Defaults to that of `histories_data`.
 
     Raises:
         ConfigurationError: See `histories_data`.
     """
     data = _data_of(runs, window)
-    figure = new_figure("Returns", _STEPS, _title("return", data.window))
+    figure = new_figure("Returns", _STEPS, _title("return", data))
     if not any(run.steps for run in data.runs):
         return annotate_empty(figure, "No episode has ended yet.")
     _add_returns(figure, data)
@@ -110,7 +117,7 @@ def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
     return figure
 
 
-def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
+def plot_losses(runs: Runs, window: int | None = None) -> go.Figure:
     """Draw the losses of runs as lines. Losses of different algorithms cannot be compared.
 
     Args:
@@ -121,7 +128,7 @@ def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
         ConfigurationError: See `histories_data`.
     """
     data = _data_of(runs, window)
-    figure = new_figure("Losses", _STEPS, _title("loss", data.window))
+    figure = new_figure("Losses", _STEPS, _title("loss", data))
     if not any(run.losses for run in data.runs):
         return annotate_empty(figure, "No episode has ended after an update yet.")
     _add_losses(figure, data)
@@ -129,7 +136,7 @@ def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
     return figure
 
 
-def plot_runs(runs: Runs, window: int = 100) -> go.Figure:
+def plot_runs(runs: Runs, window: int | None = None) -> go.Figure:
     """Draw returns and losses of runs, one below the other, over a common axis of environment steps.
 
     Args:
@@ -142,11 +149,11 @@ def plot_runs(runs: Runs, window: int = 100) -> go.Figure:
     data = _data_of(runs, window)
     if not any(run.steps and run.losses for run in data.runs):
         return plot_returns(data)
-    figure = new_figure("Returns and losses", _STEPS, _title("return", data.window), height=680)
+    figure = new_figure("Returns and losses", _STEPS, _title("return", data), height=680)
     _add_returns(figure, data)
     _add_losses(figure, data, yaxis="y2", showlegend=False)
     below = figure.layout.yaxis.to_plotly_json()
-    below["title"] = {"text": _title("loss", data.window), "standoff": 10}
+    below["title"] = {"text": _title("loss", data), "standoff": 10}
     n_entries = sum(1 + bool(run.evaluations) for run in data.runs)
     figure.update_layout(
         yaxis={"domain": [0.54, 1.0]},
@@ -175,18 +182,20 @@ def write_histories(data: HistoriesData, path: str | PathLike[str]) -> Path:
     return write_page(page_html("Finder runs", sections, figures), path, "plot")
 
 
-def _data_of(runs: Runs, window: int) -> HistoriesData:
+def _data_of(runs: Runs, window: int | None) -> HistoriesData:
     if isinstance(runs, HistoriesData):
         return runs
     return histories_data(runs, window)
 
 
-def _run(path: Path, label: str, window: int) -> RunHistory:
+def _run(path: Path, label: str, given: int | None) -> RunHistory:
     history = read_history(path)
     evaluations = read_evaluations(path)
     steps = history["env_steps"].to_numpy()
     losses = history["loss"].to_numpy().astype(float)  # missing values become NaN
     known = np.isfinite(losses)
+    copies = history["environment"].slice(max(0, len(steps) - MOST_RECENT)).to_pylist()
+    window = given or max(1, n_recent_episodes(steps, copies, int(steps[-1]) if len(steps) else 0))
     return RunHistory(
         label,
         *_line(steps, history["return"].to_numpy().astype(float), window),
@@ -194,6 +203,7 @@ def _run(path: Path, label: str, window: int) -> RunHistory:
         evaluations["env_steps"].to_pylist(),
         evaluations["mean_return"].to_pylist(),
         len(steps),
+        window,
     )
 
 
@@ -211,8 +221,11 @@ def _line(steps: np.ndarray, values: np.ndarray, window: int) -> tuple[list[int]
 _STEPS = "environment steps"
 
 
-def _title(what: str, window: int) -> str:
-    return f"{what}<br>mean of the last {counted(window, 'episode')}"
+def _title(what: str, data: HistoriesData) -> str:
+    windows = sorted({run.window for run in data.runs if run.n_episodes} or {MOST_RECENT})
+    if len(windows) > 1:
+        return f"{what}<br>mean of the last {windows[0]} to {windows[-1]} episodes"
+    return f"{what}<br>mean of the last {counted(windows[0], 'episode')}"
 
 
 def _add_returns(figure: go.Figure, data: HistoriesData) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from agents.contract.restoring import restoring
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError
 from agents.state_files.header import CheckpointHeader, find, header_of
+from agents.training.records import History
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.long_run.run_folder import RunFolder, RunSettings
@@ -32,8 +34,8 @@ from studies.spaces.numbers import is_number
 from studies.spaces.spaces import LARGEST
 from studies.spec.fields import MOST_PROCESSES
 
-LAST_EPISODES = 100
-"""Number of episodes of the mean return of the result and of the target."""
+TARGET_EPISODES = 100
+"""Number of episodes of the mean return that is compared with the target."""
 
 
 class RunResult(NamedTuple):
@@ -44,10 +46,15 @@ class RunResult(NamedTuple):
         env_steps: Environment steps so far.
         episodes: Episodes so far.
         wall_seconds: Seconds of training so far.
-        mean_return: Mean return of the last episodes, None without episodes.
+        mean_return: Mean return of the last `mean_episodes` episodes, None without episodes.
         best_return: Largest return of an episode, None without episodes.
         checkpoint: The newest checkpoint.
-        custom_metrics: Custom metrics of the last episodes: mean, min, max and number of episodes by name.
+        custom_metrics: Custom metrics of the same episodes: mean, min, max and number of episodes by name.
+        mean_episodes: Number of episodes of `mean_return`: those of the last fifth of the environment steps, at least
+            one for each copy of the environment, at most 100. In results of earlier versions always 100, or all.
+        mean_of_100: Mean return of the last 100 episodes, which `target_reward` is compared with; None with fewer.
+        evaluation: The last evaluation: `env_steps`, `mean_return`, `std_return` (None for a single episode) and
+            `n_episodes`; None if there was none.
     """
 
     reason: str
@@ -58,6 +65,9 @@ class RunResult(NamedTuple):
     best_return: float | None
     checkpoint: str | None
     custom_metrics: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    mean_episodes: int = 0
+    mean_of_100: float | None = None
+    evaluation: Mapping[str, Any] | None = None
 
 
 class LongRun:
@@ -166,7 +176,7 @@ class LongRun:
                 env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,
                 episodes=None if settings.episodes is None else settings.episodes - len(trainer.history.returns),
                 criterion=settings.target_reward,
-                trial_count=LAST_EPISODES,
+                trial_count=TARGET_EPISODES,
                 progress=False,  # the command line has its own displays
             ).reason
         # The run was killed at its end, perhaps before the last update, which is made now.
@@ -178,16 +188,20 @@ class LongRun:
     def result(self, reason: str) -> RunResult:
         """Return the present result."""
         history, trainer = self.trainer.history, self.trainer
-        newest = self.checkpoints.newest
+        newest, n_recent = self.checkpoints.newest, history.n_recent(trainer.env_steps)
+        has_target_mean = len(history.returns) >= TARGET_EPISODES
         return RunResult(
             reason=reason,
             env_steps=trainer.env_steps,
             episodes=len(history.returns),
             wall_seconds=trainer.wall_seconds,
-            mean_return=history.mean_return(LAST_EPISODES) if history.returns else None,
+            mean_return=history.mean_return(n_recent) if history.returns else None,
             best_return=max(history.returns, default=None),
             checkpoint=None if newest is None else str(newest),
-            custom_metrics={name: own._asdict() for name, own in history.custom_metrics(LAST_EPISODES).items()},
+            custom_metrics={name: own._asdict() for name, own in history.custom_metrics(n_recent).items()},
+            mean_episodes=n_recent,
+            mean_of_100=history.mean_return(TARGET_EPISODES) if has_target_mean else None,
+            evaluation=_newest_evaluation(history),
         )
 
     def __enter__(self) -> LongRun:
@@ -244,15 +258,29 @@ def has_budget_left(folder: RunFolder, settings: RunSettings) -> bool:
 
 def is_target_reached(settings: RunSettings, result: Mapping[str, Any] | None) -> bool:
     """Return whether the result of a run that has ended reaches the target of settings."""
-    if settings.target_reward is None or result is None or result["episodes"] < LAST_EPISODES:
+    if settings.target_reward is None or result is None or result["episodes"] < TARGET_EPISODES:
         return False
-    return bool(result["mean_return"] >= settings.target_reward)
+    mean = result.get("mean_of_100")
+    # Earlier versions had the mean of the last 100 episodes as `mean_return`.
+    return bool((result["mean_return"] if mean is None else mean) >= settings.target_reward)
 
 
 def is_budget_used(settings: RunSettings, env_steps: int, episodes: int) -> bool:
     """Return whether a number of environment steps or episodes uses up a budget."""
     steps_done = settings.env_steps is not None and env_steps >= settings.env_steps
     return steps_done or (settings.episodes is not None and episodes >= settings.episodes)
+
+
+def _newest_evaluation(history: History) -> dict[str, Any] | None:
+    if not history.evaluations:
+        return None
+    newest = history.evaluations[-1]
+    return {
+        "env_steps": newest.env_steps,
+        "mean_return": newest.mean_return,
+        "std_return": newest.std_return if isfinite(newest.std_return) else None,
+        "n_episodes": newest.n_episodes,
+    }
 
 
 def _judge(settings: RunSettings) -> JudgedBy:

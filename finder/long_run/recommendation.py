@@ -12,6 +12,7 @@ from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from finder.search.object_resolver import with_stretched_schedules
 from finder.search.options import weights_digest
 from studies.analysis.recommendation import Recommendation
 from studies.population_based.schedule import scaled
@@ -25,6 +26,8 @@ def recommended_agent(
     agent: str | type[Agent] | None = None,
     weights: Mapping[str, Any] | None = None,
     environment: Any = None,
+    *,
+    env_steps: int | None = None,
 ) -> AgentSpec:
     """Return the agent of a pick: its class, environment, configuration and initial weights.
 
@@ -35,6 +38,8 @@ def recommended_agent(
         weights: Initial weights (`agents.load_weights`), needed if the trials did not start from new weights. A study
             records their digest only.
         environment: The environment or its place, needed if the study had a class or function from Python.
+        env_steps: Environment steps of the long run, to which a learning-rate schedule is stretched. Defaults to None:
+            it keeps the gradient steps that it has in the runs of the study.
 
     Raises:
         ConfigurationError: Class, environment or weights are missing or differ from those of the study, or the study
@@ -64,7 +69,7 @@ def recommended_agent(
         raise ConfigurationError(
             f"Trials of {study.name!r} started from trained weights: give these, as a checkpoint to start from."
         )
-    spec = replace(spec, state=weights)
+    spec = replace(with_stretched_schedules(spec, study.spec.env_steps, env_steps), state=weights)
     if wanted is not None and weights_digest(spec) != wanted:
         raise ConfigurationError(f"Trials of {study.name!r} started from other weights than these.")
     return spec

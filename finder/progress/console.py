@@ -75,6 +75,10 @@ def _by_own_name(found: re.Match[str]) -> str:
     return f"{found[1]}{_program()} "
 
 
+_WIDEST = 160
+"""Width from which on purposes are below their commands."""
+
+
 def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
     """Print commands to copy, each with its purpose. Commands are never wrapped.
 
@@ -89,7 +93,8 @@ def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
     ]
     indent = len(lead) + 2
     longest = max(len(command) for command, _ in rows)
-    beside = all(indent + longest + 3 + len(purpose) <= console.width for _, purpose in rows if purpose)
+    width = min(console.width, _WIDEST)  # without a terminal, the console is as wide as the longest line
+    beside = all(indent + longest + 3 + len(purpose) <= width for _, purpose in rows if purpose)
     for index, (command, purpose) in enumerate(rows):
         start = f"{lead}  " if index == 0 else " " * indent
         line = Text.assemble((start, "dim"), (command, "cyan"))

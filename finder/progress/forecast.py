@@ -1,8 +1,8 @@
 """Forecast of a search whose trials are trained together: its work, what is left of it, and for how long.
 
 Work is counted in environment steps over all seeds of all trials (in episodes, if the budget is in episodes). What is
-to be done follows from the rules of the pruner (`studies.adapters.expected_pruning`) and contains the confirmation, so
-that the share of the work that is done does not fall when the confirmation begins.
+to be done follows from the rules of the scheduler (`studies.adapters.expected_pruning`) and contains the confirmation,
+so that the share of the work that is done does not fall when the confirmation begins.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Forecast:
         if trial.first is None and not self._has_ended:
             self._speed.restart()  # until now, its network may have been compiled
         self._count(trial)
-        self._speed.record(now, self._done)
+        self._speed.record(now, self._done, trial.number)
 
     def ended(self, trial: RunningTrial, outcome: Outcome, now: float) -> None:
         """Record that a trial has ended, or was paused."""
@@ -149,15 +149,26 @@ class Forecast:
 
 
 class WorkSpeed:
-    """The speed of work in the latter half of the time since it was seen first: updates are compiled in the former."""
+    """The speed of work in the latter half of the time since it was seen first: updates are compiled in the former.
+
+    Trials that are trained together report one after another. Until the last of them has, the work of their step is
+    known in part, and the speed is that up to the step before.
+    """
 
     def __init__(self) -> None:
         self._marks: list[tuple[float, float]] = []  # times, with the work that was done then, oldest first
         self._last: tuple[float, float] | None = None
-        self._began = 0.0
+        self._before: tuple[float, float] | None = None  # the last mark of the reports before the present ones
+        self._reports_began = self._began = 0.0
+        self._reporting: set[int] = set()  # trials of the present reports
+        self._reported: set[int] = set()  # those of the reports before
 
-    def record(self, now: float, done: float) -> None:
-        """Record the work that is done at a time."""
+    def record(self, now: float, done: float, trial: int = 0) -> None:
+        """Record the work that is done at a time, as a trial reports."""
+        if self._last is None or now - self._reports_began >= SAME_TIME:
+            self._before, self._reported, self._reporting = self._last, self._reporting, set()
+            self._reports_began = now
+        self._reporting.add(trial)
         self._last = (now, done)
         if not self._marks:
             self._began = now
@@ -166,18 +177,27 @@ class WorkSpeed:
             self._marks.append((now, done))
         elif since < SAME_TIME:
             self._marks[-1] = (self._marks[-1][0], done)
-        while len(self._marks) > 1 and self._marks[1][0] <= now - max(LEAST_SECONDS, age / 2):
+        newest = self._newest(now)
+        known_at = now if newest is None else newest[0]
+        first = min(now - max(LEAST_SECONDS, age / 2), known_at - LEAST_SECONDS)
+        while len(self._marks) > 1 and self._marks[1][0] <= first:
             del self._marks[0]
+
+    def _newest(self, now: float) -> tuple[float, float] | None:
+        """Return the newest time for which the work of all trials that report together is known, and this work."""
+        is_whole = self._reported <= self._reporting or now - self._reports_began >= SAME_TIME
+        return self._last if is_whole else self._before
 
     def restart(self) -> None:
         """Begin anew: processes start and compile again."""
-        self._marks, self._last = [], None
+        self._marks, self._last, self._before = [], None, None
+        self._reporting, self._reported = set(), set()
 
     def seconds(self, left: float, now: float) -> float | None:
         """Return the seconds that work takes; None if the speed is not known yet."""
-        if self._last is None:
+        if (newest := self._newest(now)) is None:
             return None
-        (at, last), (began, first) = self._last, self._marks[0]
+        (at, last), (began, first) = newest, self._marks[0]
         if at - began < LEAST_SECONDS or last <= first:
             return None
         return max(0.0, left * (at - began) / (last - first) - (now - at))

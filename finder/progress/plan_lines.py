@@ -86,4 +86,4 @@ def _means(study: OpenStudy, where_run: str) -> str:
     names = names_of(spec)
     metric = "" if spec.kind == "range-test" else f"{plural('metric', len(names))} {' and '.join(names)}, "
     sampler = "" if spec.plan() else f"sampler {spec.sampler} (seed {spec.seed}), "
-    return f"{metric}{sampler}pruner {spec.pruner}, {where_run}"
+    return f"{metric}{sampler}scheduler {spec.pruner}, {where_run}"

@@ -183,7 +183,10 @@ class PlainProgress(Progress):
         if self.steps_per_second >= 1:
             parts.append(f"{self.steps_per_second:,.0f} steps/s")
         parts.append(f"{seconds_text(self.elapsed)} so far")
-        if (left := self.seconds_left) is not None:
+        left, most = self.seconds_left, self.seconds_to_limit
+        if left is not None and most is not None and left > most:
+            parts.append(f"at most {seconds_text(most)} left (time limit)")
+        elif left is not None:
             parts.append(f"about {seconds_text(left)} left")
         return parts
 

@@ -97,11 +97,13 @@ class Tracker:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the remaining seconds, at most until the time limit; None if there is too little progress."""
-        estimate = self._forecast.seconds_left(self._standing, self._clock())
-        if estimate is None or self._until is None:
-            return estimate
-        return min(estimate, max(0.0, self._until - self._clock()))
+        """Estimate of the remaining seconds; None if there is too little progress. It may exceed the time limit."""
+        return self._forecast.seconds_left(self._standing, self._clock())
+
+    @property
+    def seconds_to_limit(self) -> float | None:
+        """Seconds until running trials are stopped; None without a time limit."""
+        return None if self._until is None else max(0.0, self._until - self._clock())
 
     @property
     def _standing(self) -> Standing:

@@ -15,7 +15,7 @@ from finder.range_test.curve import smoothing_window, trim
 from finder.range_test.range_test import RangeTestResult
 from finder.range_test.reading import apply_rule, rule_of
 from finder.range_test.suggestion import Suggestion, no_suggestion
-from finder.range_test.sweep import Sweep
+from finder.range_test.sweep import merged
 from studies.judging.learning_rate_estimate import WIDEST
 
 
@@ -23,9 +23,11 @@ def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> Range
     """Pool several range tests over the same rates.
 
     The pooled curve is the mean over the tests that reached a rate, up to the rate at which the first of them diverged.
-    The suggestion is read from this curve. The curve of each single test also has a rate at which it improves fastest
-    (or is best); the interval of the suggestion is the confidence interval of the mean of these rates, from Student's
-    distribution. If the interval spans more than `WIDEST` decades, there is no safe suggestion.
+    The suggestion is read from the mean of their comparable curves (`finder.range_test.sweep.comparable`). The same
+    rule also gives a rate for each single test; the interval of the suggestion is the confidence interval of the mean
+    logarithm of these rates, from Student's distribution, and includes the suggestion. The tests disagree, and there is
+    no safe suggestion, if the interval spans more than `WIDEST` decades, or if the rate of the pooled curve is beyond
+    it by more than half the length of the moving average, within which single curves do not tell rates apart.
 
     Args:
         runs: The tests, at least one. The last one may have ended with an error.
@@ -41,8 +43,8 @@ def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> Range
     order = np.argsort([rate for run in runs for _, rate in _normalized_until(run, end)], kind="stable")
     together = replace(
         runs[-1],
-        rewards=_merged([run.rewards for run in runs], end),
-        losses=_merged([run.losses for run in runs], end),
+        rewards=merged([run.rewards.between(0.0, end) for run in runs]),
+        losses=merged([run.losses.between(0.0, end) for run in runs]),
         normalized=[normalized[i] for i in order],
         reason=first.reason,
         diverged=bool(diverged),
@@ -89,29 +91,23 @@ def agreed(
     if len(log_rates) < 2:
         reason = f"only {len(log_rates)} of {n_runs} runs has a curve that shows where it learns fastest"
         return Agreed(no_suggestion(suggestion.rule, reason))
-    reach = _half_width(log_rates, rates)
-    low, high = suggestion.rate * 10**-reach, suggestion.rate * 10**reach
+    step = math.log10(rates[-1] / rates[0]) / max(1, len(rates) - 1)
+    centre, reach = float(np.mean(log_rates)), _half_width(log_rates, step)
+    low, high = 10 ** (centre - reach), 10 ** (centre + reach)
+    window = smoothing_window(len(rates)) if sma is None else sma
     if 2 * reach > WIDEST:
         reason = (
             f"the {n_runs} runs disagree: their mean suggests {suggestion.rate:.3g}, with a 95% interval of "
             f"{2 * reach:.1f} decades"
         )
-        suggestion = no_suggestion(suggestion.rule, reason)
-    return Agreed(suggestion, low, high)
-
-
-def _merged(sweeps: Sequence[Sweep], end: float) -> Sweep:
-    """Merge the points up to a rate, in the order of their rates."""
-    points = [
-        point
-        for sweep in sweeps
-        for point in zip(sweep.rates, sweep.values, sweep.env_steps, strict=True)
-        if point[0] <= end
-    ]
-    merged = Sweep()
-    for point in sorted(points, key=lambda point: point[0]):
-        merged.add(*point)
-    return merged
+    elif abs(math.log10(suggestion.rate) - centre) > reach + window * step / 2:
+        reason = (
+            f"the {n_runs} runs disagree: their mean suggests {suggestion.rate:.3g}, and the suggestions of the single "
+            f"runs have the 95% interval {low:.3g} to {high:.3g}"
+        )
+    else:
+        return Agreed(suggestion, min(low, suggestion.rate), max(high, suggestion.rate))
+    return Agreed(no_suggestion(suggestion.rule, reason), low, high)
 
 
 def _normalized_until(run: RangeTestResult, end: float) -> list[tuple[float, float]]:
@@ -139,8 +135,7 @@ def _log_rate_of(run: RangeTestResult, first: float, last: float, rule: str, sma
     return math.nan if found.rate is None else math.log10(found.rate)
 
 
-def _half_width(log_rates: Sequence[float], rates: Sequence[float]) -> float:
-    """Return half the width of the 95% interval of the mean, in decades; at least half the distance of two rates."""
+def _half_width(log_rates: Sequence[float], step: float) -> float:
+    """Return half the width of the 95% interval of the mean, in decades; at least half a step between two rates."""
     quantile = float(stats.t.ppf(0.975, len(log_rates) - 1))
-    step = math.log10(rates[-1] / rates[0]) / max(1, len(rates) - 1)
     return max(quantile * float(np.std(log_rates, ddof=1)) / math.sqrt(len(log_rates)), step / 2)

@@ -23,11 +23,11 @@ from agents.renamed import renamed_arguments, warn_renamed
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.range_test.band import band_of
-from finder.range_test.curve import smoothing_window
+from finder.range_test.curve import smoothing_window, trim
 from finder.range_test.metric import Metric, MetricName, curve_metric
 from finder.range_test.reading import read_suggestion
 from finder.range_test.suggestion import Suggestion, no_suggestion
-from finder.range_test.sweep import Sweep, Sweeper
+from finder.range_test.sweep import Sweep, Sweeper, comparable, merged
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -117,16 +117,21 @@ class RangeTestResult:
     def read(
         self, n_skip_beginning: int = 0, n_skip_end: int = 0, sma: int | None = None, rule: str | None = None
     ) -> Suggestion:
-        """Return the suggestion of the curve without its first and last points; see `finder.range_test.reading`."""
-        sweep = self._sweep()
+        """Return the suggestion of the curve without its first and last points; see `finder.range_test.reading`.
+
+        That of several runs is read from the mean of comparable curves (`finder.range_test.sweep.comparable`).
+        """
+        kept, _ = trim(*self.curve(), n_skip_beginning, n_skip_end)
+        ends = (kept[0], kept[-1]) if kept else (math.inf, math.inf)
+        parts = [result._sweep().between(*ends) for result in self.runs or (self,)]
+        sweep = merged(comparable(parts, maximize=self.metric == "return")) if self.runs else parts[0]
         rates, values = sweep.curve()
-        kept = slice(n_skip_beginning, len(rates) - n_skip_end)
         return read_suggestion(
-            rates[kept],
-            values[kept],
+            rates,
+            values,
             self.metric,
             sma=sma,
-            sources=sweep.sources()[kept] if self.metric == "loss" else None,
+            sources=sweep.sources() if self.metric == "loss" else None,
             rule=rule,
             diverged=self.diverged and n_skip_end == 0,
         )

@@ -10,7 +10,7 @@ from agents.errors import unknown_name
 from finder.range_test.curve import smooth, smoothing_window
 from finder.range_test.evidence import LEVEL, p_value
 from finder.range_test.metric import MetricName, curve_metric
-from finder.range_test.suggestion import RULES, Suggestion, empty_suggestion, minimum, no_suggestion, slide, steepest
+from finder.range_test.suggestion import RULES, Suggestion, empty_suggestion, no_suggestion, slide, steepest
 
 
 def rule_of(metric: MetricName, rule: str | None = None) -> str:
@@ -68,9 +68,8 @@ def read_suggestion(
             f"{LEVEL:.0%} would do)",
         )
     window = smoothing_window(len(values)) if sma is None else sma
-    if name == "minimum":
-        return _tenth_of_best(rates, values, window, maximize=maximize)
-    return apply_rule(name, rates, values, maximize=maximize, sma=window, diverged=diverged)
+    found = apply_rule(name, rates, values, maximize=maximize, sma=window, diverged=diverged)
+    return _without_edges(found, rates, values, window, maximize=maximize) if name == "minimum" else found
 
 
 def apply_rule(
@@ -91,29 +90,26 @@ def apply_rule(
     if rule == "slide" and diverged:  # the rates of a sweep grow by the same factor
         beyond = rates[-1] * (rates[-1] / rates[-2] if len(rates) > 1 else 2.0)
         return slide([*rates, beyond], [*smooth(values, sma), np.nan], maximize=maximize)
-    if rule == "valley":
-        return _at_middle(RULES[rule](rates, _whole_windows(values, sma), maximize=maximize), rates, sma)
+    if rule in ("minimum", "valley"):
+        found = _at_middle(RULES[rule](rates, _whole_windows(values, sma), maximize=maximize), rates, sma)
+        return found if rule == "valley" or found.index is None else found._replace(rate=rates[found.index] / 10)
     return RULES[rule](rates, smooth(values, sma), maximize=maximize)
 
 
-def _tenth_of_best(rates: list[float], values: list[float], sma: int, *, maximize: bool) -> Suggestion:
-    """Apply `minimum` to the moving average, at the middle of the best window; suggest nothing at the edges."""
-    smoothed = _whole_windows(values, sma)
-    found = minimum(rates, smoothed, maximize=maximize)
+def _without_edges(
+    found: Suggestion, rates: list[float], values: list[float], sma: int, *, maximize: bool
+) -> Suggestion:
+    """Return the suggestion of `minimum`, or none where the best window is the last one, or a tenth is not tested."""
     if found.index is None:
         return found
-    last = int(np.flatnonzero(np.isfinite(smoothed))[-1])
-    best = _at_middle(found, rates, sma)
-    assert best.index is not None
-    middle = rates[best.index]
-    named = "returns" if maximize else "losses"
-    if found.index == last:
+    middle, named = rates[found.index], "returns" if maximize else "losses"
+    if found.index + sma // 2 == np.flatnonzero(np.isfinite(values))[-1]:
         return no_suggestion(found.rule, f"the {named} are best at the last rates, around {middle:.3g}")
     if middle / 10 < rates[0]:
         return no_suggestion(
             found.rule, f"the {named} are best around {middle:.3g}: test smaller rates, from below a tenth of it"
         )
-    return best._replace(rate=middle / 10, reason=f"a tenth of {middle:.3g}, where the {named} are best")
+    return found._replace(reason=f"a tenth of {middle:.3g}, where the {named} are best")
 
 
 def _whole_windows(values: list[float], sma: int) -> np.ndarray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from agents.functional.schedules import ExponentialSchedule
 from agents.training.records import Episode
 from agents.training.trainer import Trainer
 from agents.updates.gradient_steps import LOSS_AFTER
+from finder.range_test.curve import smooth, smoothing_window
 from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, steps_per_decade
 from finder.range_test.metric import Metric
 
@@ -44,6 +46,65 @@ class Sweep:
     def sources(self) -> list[int]:
         """Return the environment steps at each rate of the curve, which identify the rollout."""
         return list(dict(zip(self.rates, self.env_steps, strict=True)).values())
+
+    def between(self, first: float, last: float) -> Sweep:
+        """Return the points from one rate to another, both included."""
+        kept = [i for i, rate in enumerate(self.rates) if first <= rate <= last]
+        return Sweep([self.rates[i] for i in kept], [self.values[i] for i in kept], [self.env_steps[i] for i in kept])
+
+    def scaled(self, factor: float, shift: float) -> Sweep:
+        """Return the points with their values multiplied by a factor, and then shifted."""
+        return replace(self, values=[factor * value + shift for value in self.values])
+
+
+def merged(sweeps: Sequence[Sweep]) -> Sweep:
+    """Merge the points of several sweeps, in the order of their rates."""
+    points = [point for each in sweeps for point in zip(each.rates, each.values, each.env_steps, strict=True)]
+    together = Sweep()
+    for point in sorted(points, key=lambda point: point[0]):
+        together.add(*point)
+    return together
+
+
+def comparable(sweeps: Sequence[Sweep], *, maximize: bool) -> list[Sweep]:
+    """Return the sweeps of several runs such that no run decides what their mean shows, by its size or its absence.
+
+    A curve that improves by more than that of the median run is scaled down to it: the mean would show where this run
+    learns. None is scaled up, since curves that do not improve would become large noise. The improvement is that of the
+    moving average from its worst mean before the best one. All curves are then shifted to one level, the median over
+    the rates that all runs reached: a run that ends early would otherwise change the mean of those that follow.
+
+    Args:
+        sweeps: One each run.
+        maximize: Whether larger values are better.
+    """
+    curves = [each.curve() for each in sweeps]
+    improvements = [_improvement(values, maximize=maximize) for _, values in curves]
+    known = sorted(each for each in improvements if each > 0)
+    typical = known[(len(known) - 1) // 2] if known else 0.0
+    factors = [typical / each if each > typical else 1.0 for each in improvements]
+    end = min((rates[-1] for rates, _ in curves if rates), default=0.0)
+    levels = [factor * _level(*curve, end) for factor, curve in zip(factors, curves, strict=True)]
+    common = float(np.mean(levels)) if levels else 0.0
+    return [each.scaled(factors[i], common - levels[i]) for i, each in enumerate(sweeps)]
+
+
+def _improvement(values: Sequence[float], *, maximize: bool) -> float:
+    """Return the rise of the moving average from its worst mean before the best one to the best; 0 without a mean."""
+    finite = np.array([value if maximize else -value for value in values if math.isfinite(value)])
+    if len(finite) == 0:
+        return 0.0
+    sma = smoothing_window(len(finite))
+    means = smooth(finite, sma)[sma - 1 :]
+    best = int(np.argmax(means))
+    with np.errstate(over="ignore"):  # values of opposite huge size
+        return float(means[best] - means[: best + 1].min())
+
+
+def _level(rates: Sequence[float], values: Sequence[float], end: float) -> float:
+    """Return the median of the finite values up to a rate, 0 without any."""
+    finite = [value for rate, value in zip(rates, values, strict=True) if rate <= end and math.isfinite(value)]
+    return float(np.median(finite)) if finite else 0.0
 
 
 class Sweeper(Callback):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from finder.results.flags import flag_of, split_flags, without_flags
 from studies.storage.commands import storage_flag
 from studies.study.origin import read_origin
 from studies.words import rate_text
@@ -19,37 +20,16 @@ if TYPE_CHECKING:
     from studies.study.origin import Interface, StudyOrigin
     from studies.study.study import OpenStudy
 
-_FLAGS = {
-    "seeds": "--seeds",
-    "study_name": "--study-name",
-    "env_steps": "--env-steps",
-    "episodes": "--episodes",
-    "n_trials": "--n-trials",
-    "minutes": "--minutes",
-    "total_env_steps": "--total-env-steps",
-    "rates": "--rates",
-    "learning_rates": "--rates",
-    "optimizers": "--optimizer",
-    "confirm": "--confirm",
-    "confirm_seeds": "--confirm-seeds",
-    "confirm_env_steps": "--confirm-env-steps",
-    "space": "--param",
-}
-"""Option of a remedy -> its flag."""
-
-_REPLACES = {
-    "rates": ("--rates", "--start-lr", "--end-lr", "--n-rates"),
-    "learning_rates": ("--rates", "--n-rates"),
-    "optimizers": ("--optimizer", "--vary"),
-}
+_RATE_FLAGS = ("--rates", "--start-lr", "--end-lr", "--n-rates")
+_OPTIMIZER_FLAGS = ("--optimizer", "--vary")
+_REPLACES = {"rates": _RATE_FLAGS, "learning_rates": _RATE_FLAGS, "optimizers": _OPTIMIZER_FLAGS}
 """Option -> the flags that it replaces, if they are more than its own."""
 
-_PLAN_FLAGS = ("--rates", "--start-lr", "--end-lr", "--n-rates", "--optimizer", "--vary")
-_PLAN_SWITCHES = ("--extend", "--no-extend")
+_PLAN_FLAGS, _PLAN_SWITCHES = (*_RATE_FLAGS, *_OPTIMIZER_FLAGS), ("--extend", "--no-extend")
 """Flags of a search that plan its trials."""
 
-_KEYS = {"study_name": "name"}
-"""Option -> its key in a file, if that differs."""
+_FIELDS = {"study_name": "name"}
+"""Option -> field of a study, if that has another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +80,16 @@ def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advic
         return Advice(remedy_text(remedy), remedy.purpose)
     if origin.by == "python":
         return Advice(call_text(remedy), remedy.purpose)
+    if origin.by == "run_file":
+        return Advice(run_file_text(remedy), remedy.purpose)
     place = "" if storage == "memory" else storage_flag(storage)
     if origin.by == "command":
         command = f"finder {shlex.join(changed_words(origin.words, remedy))}{place}"
         return Advice(command, remedy.purpose, command)
     place = "" if storage == "memory" else f" --storage {shlex.quote(storage)}"  # the file may name another one
-    named = any(name == "study_name" for name, _ in remedy.changes)
-    words = without_flags(origin.words, ("--study-name",)) if named else origin.words
-    flags = {word.partition("=")[0] for word in words}  # flags go before the keys of the file
-    by_flag = tuple(change for change in remedy.changes if _FLAGS.get(change[0]) in flags)
-    words = changed_words(words, replace(remedy, changes=by_flag))
+    flags = {word.partition("=")[0] for word in origin.words}  # which override the keys of the file
+    by_flag = tuple(change for change in remedy.changes if flag_of(change[0]) in flags)
+    words = changed_words(origin.words, replace(remedy, changes=by_flag))
     by_key = tuple(change for change in remedy.changes if change not in by_flag)
     keys = ", ".join(file_keys(replace(remedy, changes=by_key)))
     command, before = f"finder {shlex.join(words)}{place}", f"{keys} in {origin.words[1]}" if keys else ""
@@ -128,60 +108,85 @@ def _with_plan_of(origin: StudyOrigin) -> tuple[str, ...]:
 def with_plan(remedy: Remedy, by: Interface, rows: Sequence[Mapping[str, Any]]) -> Remedy:
     """Return a remedy in another study with all trials that are planned in this one, which several calls have planned.
 
-    A command has the same rates for all optimizers: where some have rates of their own, it has those of its own flags.
+    Where the interface has no arguments for them, the purpose says that some are missing.
 
     Args:
         remedy: The remedy.
         by: The interface that started the study.
         rows: The planned trials.
     """
-    if by == "file":
-        return replace(remedy, changes=(("trials", tuple(rows)), *remedy.changes))
+    plan = (("trials", tuple(rows)),) if by in ("file", "run_file") else _plan_of(by, rows)
+    if plan is None:
+        return replace(remedy, purpose=f"{remedy.purpose}, without some of its trials, which other calls have planned")
+    return replace(remedy, changes=(*plan, *remedy.changes))
+
+
+def _plan_of(by: Interface, rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, Any], ...] | None:
+    """Return planned trials as arguments of a finder, None if it has none for them.
+
+    A finder plans learning rates of one name, of one optimizer or several. A command has the same rates for all.
+    """
+    tried = [{name: value for name, value in row.items() if name != "optimizer"} for row in rows]
+    is_of_finder = all(len(own) < 2 and all(isinstance(n, int | float) for n in own.values()) for own in tried)
+    if by == "python" and not is_of_finder:  # of a spec, which has them as they are
+        return (("trials", tuple(rows)),)
+    name, *others = {name for own in tried for name in own}
+    if others or not is_of_finder or not all(tried) or name.rpartition(".")[2] != "learning_rate":
+        return None
     rates: dict[str, list[float]] = {}
     for row in rows:
-        optimizer = row.get("optimizer", "")
-        own = [value for name, value in row.items() if name.rpartition(".")[2] == "learning_rate"]
-        if not own or "#" in optimizer:  # a schedule, or one of several objects of a name
-            return remedy
-        rates.setdefault(optimizer, []).extend(own)
-    common, *others = (tuple(sorted(set(own))) for own in rates.values())
+        rates.setdefault(row.get("optimizer", ""), []).append(row[name])
+    if any(" #" in optimizer for optimizer in rates):  # one of several objects of a name
+        return None
+    common, *own = (tuple(sorted(set(each))) for each in rates.values())
     if list(rates) == [""]:
-        return replace(remedy, changes=(("rates", common), *remedy.changes))
-    is_same = all(own == common for own in others)
+        return (("rates", common),)
+    is_same = all(each == common for each in own)
     if by == "command" and not is_same:
-        return remedy
-    plan = (("optimizers", tuple(rates)), ("learning_rates", common if is_same else rates))
-    return replace(remedy, changes=(*plan, *remedy.changes))
+        return None
+    return (("optimizers", tuple(rates)), ("learning_rates", common if is_same else rates))
 
 
 def call_text(remedy: Remedy) -> str:
     """Return a remedy as the arguments of the call: `the same call with seeds=6, study_name='s-6-seeds'`."""
-    if not remedy.changes:
-        return "the same call again"
-    given, of = [], ""
-    for name, value in remedy.changes:
-        if name == "space":
-            given += [f"{own!r}: {range_!r} in params" for own, range_ in value]
-        elif name == "optimizers":
-            of = f", of an OptFinder(..., {list(value)})"
-        else:
-            given.append(f"{name}={list(value) if isinstance(value, tuple) else value!r}")
-    without = ", without n_rates" if "learning_rates" in dict(remedy.changes) else ""
-    return f"the same call with {', '.join(given)}{without}{of}"
+    changes = dict(remedy.changes)
+    optimizers, spaces = changes.pop("optimizers", ()), changes.pop("space", ())
+    of = f", of an OptFinder(..., {list(optimizers)})" if optimizers else ""
+    without = ", without n_rates" if "learning_rates" in changes else ""
+    return f"{_same_call(changes, spaces)}{without}{of}"
+
+
+def run_file_text(remedy: Remedy) -> str:
+    """Return a remedy as the arguments of `run_file`: `the same call with seeds=6, name='s-6-seeds'`."""
+    return _same_call(*_fields_of(remedy))
+
+
+def _same_call(given: Mapping[str, Any], spaces: Sequence[tuple[str, str]]) -> str:
+    words = [f"{name!r}: {space!r} in params" for name, space in spaces]
+    words += [f"{name}={list(value) if isinstance(value, tuple) else value!r}" for name, value in given.items()]
+    return f"the same call with {', '.join(words)}" if words else "the same call again"
 
 
 def file_keys(remedy: Remedy) -> list[str]:
     """Return a remedy as keys of a study's file, such as `seeds = 6` and `name = "s-6-seeds"`."""
+    fields, spaces = _fields_of(remedy)
+    rows = fields.pop("trials", ())
+    return [
+        *([f"trials = [{', '.join(map(_row_text, rows))}]"] if rows else []),
+        *(f"params.{_key(own)} = {json.dumps(space)}" for own, space in spaces),
+        *(f"{name} = {json.dumps(value)}" for name, value in fields.items()),
+    ]
+
+
+def _fields_of(remedy: Remedy) -> tuple[dict[str, Any], Sequence[tuple[str, str]]]:
+    """Return the fields of a study that a remedy sets, and the search spaces that it changes."""
     changes = dict(remedy.changes)
     spaces = changes.pop("space", ())
     rates, optimizers = changes.pop("rates", changes.pop("learning_rates", ())), changes.pop("optimizers", ())
     own = [{"optimizer": name} for name in optimizers] or [{}]
-    rows = changes.pop("trials", [{**each, "learning_rate": rate} for each in own for rate in rates])
-    return [
-        *([f"trials = [{', '.join(map(_row_text, rows))}]"] if rows else []),
-        *(f"params.{_key(own)} = {json.dumps(space)}" for own, space in spaces),
-        *(f"{_KEYS.get(name, name)} = {json.dumps(value)}" for name, value in changes.items()),
-    ]
+    if rates:
+        changes["trials"] = tuple({**each, "learning_rate": rate} for each in own for rate in rates)
+    return {_FIELDS.get(name, name): value for name, value in changes.items()}, spaces
 
 
 def _row_text(row: Mapping[str, Any]) -> str:
@@ -200,15 +205,16 @@ def changed_words(words: Sequence[str], remedy: Remedy) -> list[str]:
     kept = list(words)
     added: list[str] = []
     for name, value in remedy.changes:
+        flag = flag_of(name)
         if name == "space":
             for own, space in value:
                 kept = _without_param(kept, own)
-                added += [_FLAGS[name], f"{own}={space}"]
+                added += [flag, f"{own}={space}"]
             continue
-        switches = ("--extend",) if _FLAGS[name] == "--rates" else ()
-        kept = without_flags(kept, _REPLACES.get(name, (_FLAGS[name],)), switches=switches)
+        switches = ("--extend",) if flag == "--rates" else ()
+        kept = without_flags(kept, _REPLACES.get(name, (flag,)), switches=switches)
         texts = value if name == "optimizers" else [_flag_text(value)]
-        added += [word for text in texts for word in (_FLAGS[name], text)]
+        added += [word for text in texts for word in (flag, text)]
     return [*kept, *added]
 
 
@@ -216,23 +222,6 @@ def _flag_text(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(dict.fromkeys(each if isinstance(each, str) else rate_text(each) for each in value))
     return str(value)
-
-
-def without_flags(words: Sequence[str], flags: Sequence[str], *, switches: Sequence[str] = ()) -> list[str]:
-    """Return the words of a command without some flags and their values, and without some switches."""
-    return split_flags(words, flags, switches=switches)[0]
-
-
-def split_flags(
-    words: Sequence[str], flags: Sequence[str], *, switches: Sequence[str] = ()
-) -> tuple[list[str], list[str]]:
-    """Return the words of a command without some flags and switches, and the words of these, with their values."""
-    others, own, value_follows = list[str](), list[str](), False
-    for word in words:
-        is_own = value_follows or word.partition("=")[0] in flags or word in switches
-        value_follows = not value_follows and word in flags
-        (own if is_own else others).append(word)
-    return others, own
 
 
 def _without_param(words: Sequence[str], name: str) -> list[str]:

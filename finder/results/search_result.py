@@ -86,14 +86,19 @@ class SearchResult:
         """
         return pareto_front(self.study)
 
-    def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
+    def best_optimizer(
+        self, name: str = "default", *, env_steps: int | None = None, allow_modules: Sequence[str] = ()
+    ) -> Any:
         """Return a fresh Keras optimizer with the settings of the pick; with a horizon, its learning rate is corrected.
 
         Args:
             name: Name of the optimizer, for agents with several. Defaults to ``"default"``.
+            env_steps: Environment steps of the long run; see `studies.best_optimizer`. Defaults to None.
             allow_modules: See `studies.best_optimizer`.
         """
-        return best_optimizer(self.study.name, self.study.storage, name, allow_modules=allow_modules)
+        return best_optimizer(
+            self.study.name, self.study.storage, name, env_steps=env_steps, allow_modules=allow_modules
+        )
 
     def table(self) -> TrialTable:
         """Return a table of the trials: the pick, number, parameters, value, spread, seeds, state, steps and reason."""

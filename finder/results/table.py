@@ -112,7 +112,7 @@ def _values(study: OpenStudy, trial: FrozenTrial) -> dict[str, float | None]:
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "pick": lambda is_pick: "pick" if is_pick else "",
     "value": number_text,
-    "spread": lambda spread: f"{float(f'{spread:.2g}'):g}",
+    "spread": lambda spread: number_text(float(f"{spread:.2g}")),
     "env_steps": "{:,.0f}".format,
     "wall_seconds": "{:.1f}".format,
     "reason": lambda reason: textwrap.shorten(str(reason).partition("\n")[0], 80, placeholder=" ..."),

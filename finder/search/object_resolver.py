@@ -21,6 +21,7 @@ from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from finder.search.default_metric import check_evaluable
 from studies.spaces.conditions import assignments
+from studies.spaces.rate_schedules import factor_of, schedules_in, stretched_config
 from studies.spaces.space_notation import space_text
 from studies.spaces.spaces import Fixed, Space, extremes
 from studies.spec.metrics import metric_of
@@ -109,6 +110,24 @@ class ObjectResolver:
         return agent.with_params(rest)
 
 
+def with_stretched_schedules(agent: AgentSpec, env_steps: int | None, long_run: int | None) -> AgentSpec:
+    """Return the agent of a run of a study with its learning-rate schedules stretched to a run of another length.
+
+    Args:
+        agent: The agent.
+        env_steps: Environment steps of each run of the study, None for a budget in episodes.
+        long_run: Environment steps of the other run; None for the schedules as they are.
+    """
+    if isinstance(agent, FunctionSpec):
+        return agent
+    config = agent.config.to_dict()
+    factor = factor_of(config, env_steps, long_run)
+    if factor == 1.0 or not schedules_in(config):
+        return agent
+    longer = stretched_config(config, factor)
+    return agent.with_params({name: longer[name] for name in ("learning_rate", "optimizers") if name in config})
+
+
 def _without_number(label: str, labels: Sequence[str]) -> str:
     """Return the agent of a label, which has a number where a study compares several of one label (`sac`, `sac-2`)."""
     agent, dash, number = label.rpartition("-")
@@ -126,8 +145,8 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
         _check_buildable(agent, spec.strategy)
         if isinstance(agent, FunctionSpec) and pauses_trials(spec.pruner):
             raise ConfigurationError(
-                f"The pruner {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: use "
-                "a pruner that stops trials, such as 'successive-halving'."
+                f"The scheduler {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: "
+                "use a scheduler that stops trials, such as 'successive-halving'."
             )
     if spec.kind in _SEARCHED_OPTIMIZERS and spec.fixed:
         configs = [resolver.agent({**spec.fixed, **row}, spec.agents[0]).config for row in spec.plan()]

@@ -52,7 +52,7 @@ class Observer(Protocol):
         """Called before the study is opened with what was chosen for the budget of the whole search."""
 
     def time_limited(self, seconds: float) -> None:
-        """Called before the study is opened with what is left of the budget in minutes, if there is one."""
+        """Called before the study is opened with the seconds until running trials are stopped, if there is a limit."""
 
     def budget_spent(self, text: str) -> None:
         """Called at the end if trials were not run because of the budget of the whole search."""

@@ -76,10 +76,10 @@ class StudyOptions(TypedDict, total=False):
             strategy of these kinds. Runs with a strategy have processes of their own. Defaults to ``"none"``.
         n_jobs: Number of processes. Defaults to as many as the cores, fewer for little work.
         population: Runs that a process trains at the same time. Defaults to as many as fit into memory, up to 64.
-        scheduler: Name of a pruner; ``"none"`` prunes no trial. Or ``"pbt"`` or ``"pb2"``, for `tune`:
-            population-based training.
+        scheduler: Name of a scheduler, which stops or pauses trials; ``"none"`` runs all to their end. Or ``"pbt"`` or
+            ``"pb2"``, for `tune`: population-based training.
         pruner: The same under its other name.
-        pruner_kwargs: Arguments of the pruner.
+        pruner_kwargs: Arguments of the scheduler.
         n_reports: Number of intermediate values of a trial whose budget is in environment steps. With `episodes`, a
             trial reports after 200 environment steps, and then each time that there are a fifth more.
         confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3, within a
@@ -225,7 +225,7 @@ def _checked_callbacks(options: StudyOptions) -> Sequence[Any]:
 
 
 def check_named(name: str, value: Any) -> None:
-    """Raise `ConfigurationError` unless a sampler or pruner is named, or not given: objects of Optuna are refused."""
+    """Raise `ConfigurationError` unless a sampler or scheduler is named or left out: objects of Optuna are refused."""
     if value is not None and not isinstance(value, str):
         arguments = "sampler_kwargs" if name == "sampler" else "pruner_kwargs"
         example = "sampler='tpe'" if name == "sampler" else f"{name}='median'"
@@ -235,7 +235,7 @@ def check_named(name: str, value: Any) -> None:
 
 
 def scheduler_name(options: StudyOptions) -> str | None:
-    """Return the scheduler or pruner of the options; None if they have none.
+    """Return the scheduler of the options; None if they have none.
 
     Raises:
         ConfigurationError: One is not a name, or both were given, and differ.
@@ -286,11 +286,11 @@ def spread_order(values: Sequence[_T]) -> list[_T]:
 
 
 def default_pruner(metric: str | Sequence[str], episodes: int | None) -> str:
-    """Return the default pruner of a plan of candidates.
+    """Return the default scheduler of a plan of candidates.
 
     Candidates race by returns, of training or greedy, unless the budget is in episodes, as rungs are in environment
-    steps. By other metrics they do not: the race expects learning curves as those of returns are. Several metrics have
-    no pruner.
+    steps. By other metrics they do not: the race expects learning curves as those of returns are. With several metrics
+    none is stopped.
     """
     names = _study_metrics(metric)
     if len(names) > 1:

@@ -10,7 +10,7 @@ from agents.trust.allowed_modules import places_in
 from finder.budgets.budgeted import budgeted_search
 from finder.budgets.clock import began
 from finder.budgets.dry_run import PlanMade, is_dry_run
-from finder.budgets.plan_numbers import notes_on_first_updates
+from finder.budgets.plan_numbers import notes_on_first_updates, notes_on_schedules
 from finder.executors.choice import choose_executor
 from finder.executors.executor import Executor
 from finder.executors.preparation import prepare_workers, probably_uses_processes
@@ -25,6 +25,9 @@ from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.budget_attributes import keep_confirmed_budget, store_confirmed_budget, store_given
 from studies.study.study import OpenStudy
+
+MOST_TRIALS = 1_000_000
+"""Largest number of trials of a search, whose batches are planned one by one."""
 
 
 @renamed_arguments(ingredients="resolver", further="extend_plan")
@@ -63,6 +66,11 @@ def run_search(
     since = began()
     if not isinstance(spec, StudySpec):
         raise StudyError(f"spec is {spec!r}: give a studies.StudySpec; a file is run by finder.run_file(path).")
+    if spec.n_trials > MOST_TRIALS:
+        raise StudyError(
+            f"n_trials is {spec.n_trials:,}: give at most {MOST_TRIALS:,}. With a budget of time "
+            "(minutes), leave it out: as many trials are run as there is time for."
+        )
     progress = progress if observer is None else observer
     with open_display(progress) as display:
         if executor is None and probably_uses_processes(spec):
@@ -78,7 +86,12 @@ def run_search(
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, is_named=is_named,
             began=since,
         )  # fmt: skip
-        executor.notes = [*executor.notes, *notes_on_first_updates(budgeted.spec, budgeted.agents)]
+        executor.notes = [
+            *executor.notes,
+            *notes_on_first_updates(budgeted.spec, budgeted.agents),
+            *budgeted.notes_on_episodes,
+            *notes_on_schedules(budgeted.spec, resolver.agent),
+        ]
         if is_dry_run():
             plan = budgeted.plan()
             raise PlanMade(replace(plan, notes=(*plan.notes, *notes)))

@@ -21,7 +21,7 @@ from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import Limit
 from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
-from finder.search.object_resolver import ObjectResolver
+from finder.search.object_resolver import ObjectResolver, with_stretched_schedules
 from finder.search.observer import Observer, guarded
 from finder.search.search_budget import LOOK_SECONDS, KeptBudget, SearchBudget
 from finder.search.search_checkpoints import SearchCheckpoints
@@ -234,6 +234,7 @@ class Search:
                 self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
                 continue
             budget = self.spec.budget if ask.confirms is None else self.spec.confirm_budget
+            agent = with_stretched_schedules(agent, self.spec.env_steps, budget)
             trial = TrialSpec(
                 number=ask.number,
                 agent=agent,

@@ -23,6 +23,7 @@ from agents.state_files.state_file import SUFFIX, write_with_environments
 from agents.training.trainer import Trainer
 from agents.trust.loading import name_of
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE, trusts_all
+from studies.words import counted
 
 if TYPE_CHECKING:
     from finder.trials.groups import Group
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 MAX_COST = 0.02
 """Largest share of the time that is spent on checkpoints; slow checkpoints are written less often."""
 
-_HINT = "Use a pruner that stops trials instead of pausing them, such as successive-halving."
+_HINT = "Use a scheduler that stops trials instead of pausing them, such as successive-halving."
 
 _FORMAT = 2
 _FORMATS = (1, _FORMAT)
@@ -98,7 +99,8 @@ class Checkpoints:
     def save(self, groups: Iterable[Group], *, ending: bool = False) -> None:
         """Write the groups that have advanced since their last checkpoint. Call it between two of their steps.
 
-        If the folder cannot be written to, a warning is logged and training continues.
+        Groups that cannot be written, as on a full disk, are reported in one warning; the others are written, and
+        training continues.
 
         Args:
             groups: The groups.
@@ -106,12 +108,15 @@ class Checkpoints:
                 too. Runs that have failed then keep their earlier checkpoint. Defaults to False.
         """
         began = time.monotonic()
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for group in groups:
+        n_left_out, reason = 0, ""
+        for group in groups:
+            try:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._save_group(group, ending)
-        except OSError as error:
-            log.warning("No checkpoint could be written to %s: %s", self._folder, error.strerror or error)
+            except OSError as error:
+                n_left_out, reason = n_left_out + 1, error.strerror or str(error)
+        if n_left_out:
+            log.warning("%s could not be written to %s: %s", counted(n_left_out, "checkpoint"), self._folder, reason)
         self._written = time.monotonic()
         self._cost = self._written - began
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from agents.callbacks.callback import Callback, make_callbacks
 from agents.callbacks.hyperparameter_schedule import HyperparameterSchedule
+from agents.collection.collector import Collector
 from agents.contract.agent import Agent
 from agents.errors import NotMappableError
 from agents.population import CompiledTemplate, Population, TemplateCache
@@ -100,6 +101,12 @@ class Group(Callback):
         self.work: Work | None = None
         """Its training, but for the first part, which contains the compilation; None before the end of that."""
         self._described: dict[int, Agent | OwnTraining] = {}
+
+    @property
+    def info_names(self) -> frozenset[str]:
+        """Names of the numbers in the `info` of episodes that have ended, if a metric of the study is one of these."""
+        collector = self.trainer.collector if isinstance(self.trainer, Trainer) else None
+        return frozenset(collector.info_names) if isinstance(collector, Collector) else frozenset()
 
     @property
     def vectorization(self) -> str:

@@ -87,14 +87,14 @@ class TrialRun:
         return 0.0 if paused else max((run.group.seconds_before for run in self.runs), default=0.0)
 
     def check_metric(self) -> None:
-        """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
+        """Fail the trial if every run has ended many episodes, and none of them reported a metric of the study."""
         for name, metric in zip(names_of(self.spec), self.metrics, strict=True):
             if metric.name and self.runs and all(run.lacks(metric) for run in self.runs):
                 self.error = self.error or self.no_value(name)
 
     def no_value(self, name: str = "") -> ValueError:
         """Return the error of a trial that ended without a value, of its metric or of another objective."""
-        reported = {metric for run in self.runs for metric in run.reported_metrics}
+        reported = {metric for run in self.runs for metric in run.named_numbers}
         return ValueError(self.spec.no_value_message(name, reported))
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
@@ -139,6 +139,10 @@ class RunGroup(Protocol):
     @property
     def vectorization(self) -> str:
         """How the environments are stepped."""
+
+    @property
+    def info_names(self) -> frozenset[str]:
+        """Names of the numbers in the `info` of episodes that have ended."""
 
     @property
     def n_members(self) -> int:
@@ -256,9 +260,9 @@ class SeedRun:
         return self._n_episodes >= PATIENCE and not self._series[metric].values
 
     @property
-    def reported_metrics(self) -> set[str]:
-        """Names of the custom metrics of its episodes."""
-        return {name for episode in self._measured for name in metrics_of(episode)}
+    def named_numbers(self) -> set[str]:
+        """Names of the numbers of its episodes: of custom metrics, and of those in the `info` of environments."""
+        return {name for episode in self._measured for name in metrics_of(episode)} | self.group.info_names
 
     def recently_measured(self) -> list[Episode]:
         """Return the episodes of the last part of training that have custom metrics."""

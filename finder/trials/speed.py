@@ -53,6 +53,11 @@ class Speed:
         return self.shared_seconds + n_runs * self.run_seconds
 
 
+def copies_of(agent: AgentSpec) -> int:
+    """Return the copies of its environment that share the environment steps of a run; 1 for functions of the user."""
+    return 1 if agent.is_own_function else int(getattr(agent.config, "n_envs", 1))
+
+
 def rollout_steps(agent: AgentSpec) -> int:
     """Return the environment steps of a run between two updates of an agent with rollouts; of others, of one step."""
     return int(getattr(agent.config, "n_steps", 1) * getattr(agent.config, "n_envs", 1))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib.metadata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -15,9 +16,10 @@ from agents.contract.agent import Agent
 from agents.contract.registry import built_in_name
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.environments import EnvironmentSpec
-from agents.environments.time_limits import no_limit_hint
+from agents.environments.time_limits import no_episode_advice
 from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
+from finder.trials.speed import copies_of
 from studies.database.records import EpisodeRecord
 from studies.spaces.spaces import check_json
 from studies.spec.attributes import LEARNED_ATTR, LIMITS_KEY, OBJECTIVES_ATTR, FailureKind
@@ -32,17 +34,23 @@ INTERRUPTED = "interrupted"
 """The reason to stop when the whole study is being stopped."""
 
 FELL_BEHIND = "pruned: it fell behind"
-"""The reason to stop when the pruner stops a trial."""
+"""The reason to stop when the scheduler stops a trial."""
 
 FOR_BUDGET = "pruned: the others could not end within the budget"
 """The reason to stop when a trial is pruned so that others can end within the budget of the search."""
 
 PAUSED = "paused at a rung"
-"""The reason to stop when the pruner pauses a trial, whose state is saved until it is promoted."""
+"""The reason to stop when the scheduler pauses a trial, whose state is saved until it is promoted."""
 
 
 class BudgetSpent(KeyboardInterrupt):
     """The budget of the whole search is spent: running trials stop, and wait in the study."""
+
+
+def similar_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names that are like another one which is not among them, the most similar first."""
+    names = set(known)
+    return [] if name in names else difflib.get_close_matches(name, names, n=2, cutoff=0.7)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,28 +124,31 @@ class TrialSpec:
 
         Args:
             name: The objective. Defaults to the metric of the study.
-            reported: Names of the custom metrics that its episodes reported.
+            reported: Names of the numbers that its episodes reported.
         """
         metric = metric_of(name or self.metric)
         if metric.name in reported:
             return f"Some run has no finite value of the metric {metric.name!r}, so the trial has no value."
         if metric.name:
-            others = f" Its episodes reported {', '.join(sorted(reported))}." if reported else ""
+            near = " or ".join(map(repr, similar_names(metric.name, reported)))
+            meant = f" Did you mean {near}?" if near else ""
+            others = f"{meant} Its episodes reported {', '.join(sorted(reported))}." if reported else ""
             return (
                 f"No episode reported the metric {metric.name!r}, so the trial has no value. An environment reports it "
                 f"in the info of the last step of an episode, info[{metric.name!r}]; a callback in the custom_metrics "
                 f"of the episode.{others}"
             )
-        what = "update" if metric.kind == "loss" else "episode"
+        what = "episode with an update" if metric.kind == "loss" else "episode"
         budget = f"{self.env_steps} environment steps" if self.env_steps else f"{self.episodes} episodes"
         message = f"No {what} ended within the budget of a run ({budget}), so the trial has no value."
-        if isinstance(self.agent, FunctionSpec):
+        if self.agent.is_own_function:
             return (
                 f"{message} {self.label} must report each episode: "
                 "run.report(episode_return=..., length=..., loss=...)."
             )
-        hint = no_limit_hint(self.agent.environment) if what == "episode" else ""
-        return f"{message} {hint}, or a larger budget." if hint else f"{message} Give it a larger budget."
+        if metric.kind == "loss":
+            return f"{message} Losses are recorded with the episodes: give it a larger budget."
+        return f"{message} {no_episode_advice(self.agent.environment, copies_of(self.agent), self.env_steps)}".rstrip()
 
     def report_steps(self) -> Iterator[int]:
         """Yield the report marks and the last step; for a budget in episodes, steps that grow by a fifth each time."""

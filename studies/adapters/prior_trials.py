@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.spaces.spaces import distribution, encode, settle
+from studies.spec.attributes import DIVERGED_ATTR
 from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name
 
 if TYPE_CHECKING:
@@ -33,17 +34,21 @@ def prior_trials(spec: StudySpec) -> list[FrozenTrial]:
 
 def _frozen(prior: PriorTrial, spec: StudySpec) -> FrozenTrial:
     spaces = {name: space for name, space in spec.search_space().items() if name in prior.params}
-    is_pruned = prior.pruned_at is not None
+    state, reports = TrialState.COMPLETE, dict[int, float]()
+    if prior.value is None:  # it diverged
+        state = TrialState.FAIL
+    elif prior.pruned_at is not None:
+        state, reports = TrialState.PRUNED, {prior.pruned_at: prior.value}
     return FrozenTrial(
         number=NUMBER,
         trial_id=NUMBER,
-        state=TrialState.PRUNED if is_pruned else TrialState.COMPLETE,
+        state=state,
         value=prior.value,
         datetime_start=_ENDED,
         datetime_complete=_ENDED,
         params={name: encode(settle(space, prior.params[name])) for name, space in spaces.items()},
         distributions={name: distribution(space) for name, space in spaces.items()},
-        user_attrs={},
+        user_attrs={DIVERGED_ATTR: True} if state == TrialState.FAIL else {},
         system_attrs={},
-        intermediate_values={prior.pruned_at: prior.value} if prior.pruned_at is not None else {},
+        intermediate_values=reports,
     )

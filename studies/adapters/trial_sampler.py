@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna import Study
-from optuna.samplers import BaseSampler
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from studies.spec.attributes import is_confirmation, is_paused
+from studies.spec.attributes import has_diverged, is_confirmation, is_paused
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -23,25 +24,41 @@ if TYPE_CHECKING:
 class _SearchTrials(Study):
     """View of a study for samplers, without confirmations, and with the trials of a warm start before its own.
 
-    Paused trials are shown as pruned: they have a value, which samplers can learn from.
+    Paused trials are shown as pruned: they have a value, which samplers can learn from. Diverged trials are shown as
+    the worst ones (`_as_worst`): as failed ones, which samplers do not see, they would leave the region where training
+    diverges unexplored, and it would be proposed again and again.
     """
 
     _prior: Sequence[FrozenTrial]
     _sees_finished: bool
+    _ranks_pruned: bool
 
-    def __init__(self, study: Study, prior: Sequence[FrozenTrial], sees_finished: bool) -> None:
+    def __init__(self, study: Study, prior: Sequence[FrozenTrial], sees_finished: bool, ranks_pruned: bool) -> None:
         # Shares the storage and the cache of trials.
-        self.__dict__ = {**study.__dict__, "_prior": prior, "_sees_finished": sees_finished}
+        own = {"_prior": prior, "_sees_finished": sees_finished, "_ranks_pruned": ranks_pruned}
+        self.__dict__ = {**study.__dict__, **own}
 
     def _get_trials(
         self, deepcopy: bool = True, states: Container[TrialState] | None = None, use_cache: bool = False
     ) -> list[FrozenTrial]:
-        with_paused = states is None or TrialState.PRUNED in states
-        trials = super()._get_trials(deepcopy, None if with_paused else states, use_cache)
+        trials = super()._get_trials(deepcopy, None, use_cache)
         own = [_as_pruned(trial) if _has_paused(trial) else trial for trial in trials if not is_confirmation(trial)]
         if not self._sees_finished:
             own = [trial for trial in own if not trial.state.is_finished()]
-        return [trial for trial in (*self._prior, *own) if states is None or trial.state in states]
+        shown = self._with_diverged([*self._prior, *own])
+        return [trial for trial in shown if states is None or trial.state in states]
+
+    def _with_diverged(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+        """Return the trials, of which those that diverged are the worst ones, once others have a value."""
+        values = [trial.values for trial in trials if trial.state == TrialState.COMPLETE]
+        if self._ranks_pruned and len(self.directions) == 1:
+            is_ranked = any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in trials)
+            return [_as_worst(trial, None) if is_ranked and has_diverged(trial) else trial for trial in trials]
+        if not values:
+            return list(trials)
+        ends = [max if direction == StudyDirection.MINIMIZE else min for direction in self.directions]
+        worst = [end(own) for end, own in zip(ends, zip(*values, strict=True), strict=True)]
+        return [_as_worst(trial, worst) if has_diverged(trial) else trial for trial in trials]
 
 
 def _has_paused(trial: FrozenTrial) -> bool:
@@ -54,6 +71,19 @@ def _as_pruned(paused: FrozenTrial) -> FrozenTrial:
     pruned.state = TrialState.PRUNED
     pruned.value = paused.intermediate_values[max(paused.intermediate_values)]
     return pruned
+
+
+def _as_worst(diverged: FrozenTrial, worst: Sequence[float] | None) -> FrozenTrial:
+    """Return a diverged trial as if it had been completed with the worst values.
+
+    Without values it is as if it had been pruned before its first report: TPE ranks such trials behind all others,
+    while a complete one would rank before all pruned ones.
+    """
+    shown = copy.copy(diverged)
+    shown.state = TrialState.PRUNED if worst is None else TrialState.COMPLETE
+    shown.intermediate_values = {}
+    shown.values = worst
+    return shown
 
 
 class TrialSampler(BaseSampler):
@@ -90,7 +120,7 @@ class TrialSampler(BaseSampler):
         return type(self._own).__name__ not in ("CmaEsSampler", "GPSampler")
 
     def _view(self, study: Study) -> Study:
-        return _SearchTrials(study, self._prior, self._sees_finished)
+        return _SearchTrials(study, self._prior, self._sees_finished, isinstance(self._own, TPESampler))
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Create the sampler of the trial."""

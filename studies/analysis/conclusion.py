@@ -25,7 +25,7 @@ from optuna.trial import TrialState
 
 from studies.analysis.doubts import Reason, doubts, others, tie, without_stop
 from studies.analysis.gain import gain_line
-from studies.analysis.recommendation import Recommendation, best
+from studies.analysis.recommendation import Recommendation, best, is_interval_known
 from studies.analysis.remedies import Remedy, remedy_text, within_limit
 from studies.analysis.status import study_status
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
@@ -36,6 +36,7 @@ from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
 from studies.judging.search_history import history_of
 from studies.spaces.spaces import Json
+from studies.spec.metrics import metric_of
 from studies.study.budget_attributes import given_fields
 from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, with_value
 
@@ -54,7 +55,8 @@ class Conclusion:
         pick: First line: what to use.
         value: Second line: its value, and on which seeds; "" without a value.
         certainty: Third line, without the status: why.
-        reasons: All doubts about the recommendation, the most important first; empty if it is safe or missing.
+        reasons: All doubts about the recommendation, the most important first; empty if it is safe or missing. Of a
+            front, why objectives tell no trials apart.
         gain: Line after the second one: the comparison with the baseline, that is the agent as it was given; "" without
             a baseline.
         baseline: This comparison as numbers; None without a baseline.
@@ -104,7 +106,8 @@ def conclusion(study: OpenStudy) -> Conclusion:
     """Return the conclusion of a study, which may still be running."""
     if study.spec.metrics and study.trials(TrialState.COMPLETE):
         head, certainty = pareto_front(study).lines
-        return Conclusion(status="front", pick=head, value="", certainty=certainty)
+        silent = tuple(Reason(text=text) for text in _objectives_without_a_result(study))
+        return Conclusion(status="front", pick=head, value="", certainty=certainty, reasons=silent)
     if reason := why_no_pick(study):
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
         return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=without_stop(reason))
@@ -126,6 +129,21 @@ def conclusion(study: OpenStudy) -> Conclusion:
     return _conclusion(study, pick, "not safe", against[0].text, tuple(against))
 
 
+def _objectives_without_a_result(study: OpenStudy) -> list[str]:
+    """Return why objectives tell no trials apart, as sentences without full stops; none if each does."""
+    silent: dict[str, list[str]] = {}
+    for name in study.spec.metrics:
+        if reason := why_no_pick(study.by_objective(name)):
+            silent.setdefault(without_stop(reason), []).append(metric_of(name).text)
+    texts = [metric_of(name).text for name in study.spec.metrics]
+    known = [text for text in texts if not any(text in of_reason for of_reason in silent.values())]
+    only = f"; the front is that of {' and '.join(known)} alone" if known else ""
+    return [
+        f"{' and '.join(names)} {'tells' if len(names) == 1 else 'tell'} nothing about the trials: {reason}{only}"
+        for reason, names in silent.items()
+    ]
+
+
 def pick_json(study: OpenStudy, pick: Recommendation) -> dict[str, Json]:
     """Return the recommendation of a study as `finder best --json` prints it."""
     return {**pick.to_json(), **conclusion(study).to_json(), "complete": study_status(study).complete}
@@ -135,14 +153,15 @@ def _conclusion(
     study: OpenStudy, pick: Recommendation, status: Status, certainty: str, reasons: tuple[Reason, ...]
 ) -> Conclusion:
     has_baseline = study.spec.baseline is not None
-    compared = compared_with_baseline(history_of(study), verdict(study)) if has_baseline else None
+    found = verdict(study)
+    compared = compared_with_baseline(history_of(study), found) if has_baseline else None
     return Conclusion(
         status=status,
         pick=_pick_line(study, pick),
         value=value_line(study, pick),
         certainty=certainty,
         reasons=tuple(replace(reason, remedy=_remedy(study, reason)) for reason in reasons),
-        gain="" if compared is None else gain_line(compared),
+        gain="" if compared is None else gain_line(compared, found),
         baseline=compared,
     )
 
@@ -164,8 +183,7 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     if rate is None:
         return pick.settings_text if pick.schedule else settings
     between = f"the best rate lies between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
-    # Of one seed, the interval is that of all rates that were tried; without a worse rate it is arbitrary.
-    if not interval_text(pick.low, pick.high) or rate.cause == "not told apart":
+    if not is_interval_known(rate, pick.low):
         between = "no interval of the best rate is known"
     if rate.horizon is None or not rate.is_of_horizon:
         return f"{settings}; {between}"
@@ -192,7 +210,7 @@ def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ran
     """Return how much better a tied candidate may be, as a share of the range of all candidates."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
     # Pruned candidates are part of the range: the survivors of a race lie close together.
-    cost = cost_of_choice(chosen, tied, [*found.ranked, *found.left], study.direction)
+    cost = cost_of_choice(chosen, tied, [*found.ranked, *found.estimated], study.direction)
     return math.inf if math.isnan(cost) else cost
 
 

@@ -18,6 +18,7 @@ from studies.analysis.remedies import (
 )
 from studies.analysis.status import StudyStatus, abandoned_trials, study_status
 from studies.judging.confirmation import Verdict
+from studies.judging.distinct_schedules import distinct_first
 from studies.judging.judgement import untried
 from studies.judging.learning_rate_estimate import cost_text
 from studies.judging.ranking import Ranked
@@ -105,20 +106,39 @@ def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | Non
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
     if not found.finalists_alone or now.n_unconfirmed:
         return None
-    if (n := len({each.number for each in found.ranked} - found.beside)) < 2:
+    if (n := len({each.number for each in found.ranked} - {found.baseline_only})) < 2:
+        if n and different_schedules(study, found) == 1:
+            return Reason(text="all complete trials have the same schedule, so there is nothing to compare it with")
         which = "only one" if n else "none"
         runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
         text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
         if n and study.spec.confirm == 1:
-            beside = " beside the baseline" if found.beside & {each.number for each in found.ranked} else ""
+            is_beside = any(each.number == found.baseline_only for each in found.ranked)
+            beside = " beside the baseline" if is_beside else ""
             nothing = "nothing else" if beside else "nothing"
             text = f"only one trial was confirmed{beside}, so there is {nothing} to compare it with"
-        n_tried = len(found.confirmed) + len(found.refuted) - len(found.beside)
+        n_tried = len(found.confirmed) + len(found.refuted) - (found.baseline_only is not None)
         can_help = bool(untried(history_of(study), found))
-        if n and found.beside and not found.refuted and not can_help:
+        if n and found.baseline_only is not None and not found.refuted and not can_help:
             return None  # all others were confirmed: there was the baseline only
         return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1) if can_help else None)
     return None
+
+
+def different_schedules(study: OpenStudy, found: Verdict) -> int | None:
+    """Return the number of different schedules among which finalists are chosen, if there are too few for all of them.
+
+    Of equal schedules one is confirmed (`distinct_first`), as their further runs would be the same.
+
+    Args:
+        study: The study, with or without population-based training.
+        found: The judgement on its trials.
+    """
+    history = history_of(study)
+    learned = {trial.number for trial in history.complete if trial.learned}
+    candidates = [each for each in found.tuning if each.number in learned] or found.tuning
+    n = len(distinct_first(candidates, history))
+    return n if n < min(study.spec.confirm, len(candidates)) else None
 
 
 def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
@@ -134,7 +154,7 @@ def _defeated(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason 
     better = [each for each in found.ranked if each.tied and each.number not in confirmed]
     if chosen.tied or not better:
         return None
-    n_tried = len(found.confirmed) - len(found.beside)
+    n_tried = len(found.confirmed) - (found.baseline_only is not None)
     text = (
         f"in the search trial #{better[0].number}, {params_text(dict(better[0].params))}, did clearly better than this "
         "on all its seeds, but it was not run on further ones"

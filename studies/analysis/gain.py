@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from studies.judging.baseline import BaselineComparison
+from studies.judging.judgement import Verdict
 from studies.words import interval_text, number_text
 
 OWN = "the agent's own settings"
 
 
-def gain_line(compared: BaselineComparison) -> str:
-    """Return the line that compares a pick with the baseline."""
+def gain_line(compared: BaselineComparison, found: Verdict) -> str:
+    """Return the line that compares a pick with the baseline, and agrees with the verdict on all trials."""
     if not compared.learned:
         return (
             f"the baseline (#{compared.trial}, {OWN}) made no gradient step before the end of its last episode, so "
@@ -29,7 +30,17 @@ def gain_line(compared: BaselineComparison) -> str:
     if math.isnan(compared.low) or compared.low == compared.high:  # equal seeds: their spread is not known
         between = ""
     else:
-        may_be_none = ", so there may be none" if compared.low <= 0 else ""
-        between = f"; expected {interval_text(compared.low, compared.high)} (95%){may_be_none}"
+        between = f"; expected {interval_text(compared.low, compared.high)} (95%){_beside_verdict(compared, found)}"
     where = "" if compared.confirmed else " in the search"
     return f"gain over the baseline (#{compared.trial}, {OWN}){where}: {number_text(compared.gain)}{between}"
+
+
+def _beside_verdict(compared: BaselineComparison, found: Verdict) -> str:
+    """Return what an expected gain means beside the verdict, which judges all trials, and may judge by more seeds."""
+    tied = next((each.tied for each in found.ranked if each.number == compared.trial), None)
+    if compared.low <= 0 and tied is False:
+        by_more_seeds = compared.confirmed and not found.finalists_alone
+        return " by the further seeds alone; all seeds together distinguish the two" if by_more_seeds else ""
+    if compared.low <= 0:
+        return ", so there may be none"
+    return ", compared with it alone; among all trials it is tied with the best" if tied else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from studies.analysis.recommendation import Recommendation, optimizer_call
 from studies.analysis.schedules import schedule_lines
+from studies.spaces.rate_schedules import factor_of, schedules_in, stretch_text, stretched_config
 from studies.words import LONG_RUN, call_lines, environment_code, environment_comment
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ def python_lines(study: OpenStudy, pick: Recommendation) -> str:
         return call_lines(pick.agent, pick, pick.config, env_steps=steps)
     # A study in memory ends with its process, and cannot be read again.
     has_optimizer = list(pick.optimizers) == ["default"] and study.storage.url != "memory"
-    lines = [f"optimizer = {optimizer_call(study)}"] if has_optimizer else []
+    schedules = schedules_in(pick.config)
+    stretching = stretch_text(pick.config, study.spec.env_steps, steps)
+    stretched_to = steps if factor_of(pick.config, study.spec.env_steps, steps) != 1.0 and schedules else None
+    lines = [f"# {stretching}"] if stretching else []
+    lines += [f"optimizer = {optimizer_call(study, stretched_to)}"] if has_optimizer else []
     lines.append(f"agent = agents.make({', '.join(_arguments(study, pick, has_optimizer))})")
     followed = schedule_lines(pick.schedule, study.spec.env_steps, steps).splitlines()
     imports, made = _callbacks(study.spec.callbacks)
@@ -59,13 +64,21 @@ def _class_of(pick: Recommendation) -> str:
 
 
 def _arguments(study: OpenStudy, pick: Recommendation, has_optimizer: bool) -> list[str]:
-    """Return the arguments of `agents.make`: the agent, the environment, and all given and found parameters."""
+    """Return the arguments of `agents.make`: the agent, the environment, and all given and found parameters.
+
+    Learning-rate schedules are stretched to the long run.
+    """
     own = study.spec.agent_params.get(pick.name_in_study, {})
     rest: dict[str, Any] = {
         name: value
         for name, value in {**own, **study.spec.fixed, **pick.long_run_params}.items()
         if name != "agent" and not (has_optimizer and (name in _OF_OPTIMIZER or name.startswith("optimizer.")))
     }
+    if not has_optimizer and (schedules := schedules_in(pick.config)):
+        factor = factor_of(pick.config, study.spec.env_steps, study.spec.horizon or LONG_RUN)
+        longer = stretched_config(pick.config, factor)
+        rest |= {"learning_rate": longer["learning_rate"]} if "" in schedules else {}
+        rest |= {"optimizers": longer["optimizers"]} if schedules.keys() - {""} else {}
     arguments = [repr(pick.agent) if pick.is_agent_named else _class_of(pick), environment_code(pick)]
     if has_optimizer:
         arguments.append("optimizer=optimizer")

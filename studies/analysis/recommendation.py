@@ -19,6 +19,7 @@ from studies.judging.missing_pick import rate_suggestions, why_no_pick
 from studies.judging.ranking import Ranked, seeds_to_settle
 from studies.population_based.schedule import Schedule
 from studies.redaction import has_hidden
+from studies.spaces.rate_schedules import factor_of, stretched_optimizer
 from studies.spaces.spaces import Json
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 from studies.spec.fields import Direction
@@ -239,6 +240,18 @@ def pick_or_none(study: OpenStudy) -> Recommendation | None:
     return None if why_no_pick(study) else best(study)
 
 
+def is_interval_known(rate: LearningRateEstimate, low: float) -> bool:
+    """Return whether the interval of the best rate says anything.
+
+    Of one seed, it is that of all rates that were tried; without a worse rate it is arbitrary.
+
+    Args:
+        rate: Estimate of the best rate.
+        low: Lower end of the interval of the pick's value; NaN if it is unknown.
+    """
+    return math.isfinite(low) and rate.cause != "not told apart"
+
+
 def _env_steps(study: OpenStudy, *, confirmed: bool) -> int | None:
     if study.spec.env_steps is None:
         return None
@@ -304,9 +317,15 @@ _NOTHING_KNOWN = Ranked(
 )  # fmt: skip
 
 
-def optimizer_call(study: OpenStudy) -> str:
-    """Return the Python code of the call of `best_optimizer` for the optimizer of the pick."""
+def optimizer_call(study: OpenStudy, env_steps: int | None = None) -> str:
+    """Return the Python code of the call of `best_optimizer` for the optimizer of the pick.
+
+    Args:
+        study: The study.
+        env_steps: Environment steps of the long run, if its schedule is stretched to these. Defaults to None.
+    """
     metric = f", metric={study.objective!r}" if study.objective else ""
+    metric += f", env_steps={env_steps:_}" if env_steps is not None else ""
     label = study.storage.label
     storage = 'os.environ["OPTUNA_STORAGE"]' if has_hidden(label) else repr(label)  # its URL, with the password
     return f"studies.best_optimizer({study.name!r}, {storage}{metric})"
@@ -318,6 +337,7 @@ def best_optimizer(
     name: str = "default",
     *,
     metric: str | None = None,
+    env_steps: int | None = None,
     allow_modules: Iterable[str] = (),
 ) -> Any:
     """Return a new Keras optimizer with the recommended settings and learning rate, ready for the long run.
@@ -330,6 +350,8 @@ def best_optimizer(
         storage: An open storage, or its URL.
         name: Name of the optimizer, for agents with several such as `actor` and `critic`. Defaults to `default`.
         metric: The objective by which is picked, for studies with several. Defaults to `None`.
+        env_steps: Environment steps of the long run, to which a learning-rate schedule of Keras is stretched. Defaults
+            to `None`: it keeps the gradient steps that it has in the runs of the study.
         allow_modules: Modules beside Keras's that the study may name, if other users may have written it: its storage
             is a database server, a server of `finder serve`, or a file of another user. They extend those of
             `FINDER_ALLOW_MODULES`.
@@ -353,7 +375,8 @@ def best_optimizer(
             )
         if name not in pick.optimizers:
             raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
-        config = pick.optimizers[name]
+        factor = factor_of(pick.config, study.spec.env_steps, env_steps)
+        config = stretched_optimizer(pick.optimizers[name], factor)
         check_modules(study, config, allow_modules)
     if pick.rate is not None and pick.rate.why_unsafe:
         warnings.warn(f"no safe suggestion of a learning rate: {pick.rate.why_unsafe}", stacklevel=2)

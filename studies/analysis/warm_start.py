@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
@@ -15,7 +15,7 @@ from studies.judging.missing_pick import why_no_pick
 from studies.spaces.conditions import exists, in_order
 from studies.spaces.numbers import complement, is_number
 from studies.spaces.spaces import Json, Space, settle
-from studies.spec.attributes import last_of
+from studies.spec.attributes import has_diverged, last_of
 from studies.spec.compatibility import differences
 from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name, is_population_based
 from studies.spec.spec import StudySpec
@@ -42,18 +42,28 @@ class Start(NamedTuple):
     warm_start: WarmStart
 
 
-def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Mapping[str, str]) -> Start:
+def start_from(
+    source: OpenStudy,
+    target: StudySpec,
+    n_best: int,
+    opposites: Mapping[str, str],
+    optimizers: Mapping[str, str] | None = None,
+) -> Start:
     """Return what a study takes over from another one.
 
     The best trials are those of the other study's own verdict: its pick, then the others in their order. Trials inform
     the sampler if this study could have run them: same agent, environment, budget and metric, each parameter inside of
     the search space, everything else as in this study.
 
+    Of the best trials, values of parameters that this study does not search are left out, and the note names these
+    parameters. Trials with another optimizer are left out whole: a learning rate belongs to its optimizer.
+
     Args:
         source: The other study.
         target: Spec of the study that starts.
         n_best: Trials that are tried first, from 0.
         opposites: Hyperparameter -> its complement, which is 1 minus it, in both directions.
+        optimizers: Agent -> label of its optimizer in this study, where it is not searched. Defaults to None: unknown.
 
     Raises:
         StudyError: If the other study has no pick, or no parameter in common with this one.
@@ -71,17 +81,32 @@ def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Map
             f"trained ({source.spec.pruner}). Give the last values of its schedule (finder best) as a trial: --first."
         )
     _require_common(source, target, opposites)
-    made_of = [_values(source, trial, params, opposites) for trial, params in _best_first(source)]
+    spaces = target.search_space()
     first: list[Row] = []
+    left_out, others = set[str](), set[str]()
     most = min(n_best, target.n_trials - len(target.first))
-    for values in made_of:
-        row = _row(target.search_space(), values)
-        if row and row not in (*target.first, *first) and len(first) < most:
-            first.append(row)
-    finished = source.trials(TrialState.COMPLETE, TrialState.PRUNED) if source.spec.kind != "range-test" else []
+    for trial, params in _best_first(source):
+        row = _row(spaces, _values(source, trial, params, opposites))
+        if not row or row in (*target.first, *first) or len(first) == most:
+            continue
+        if other := _other_optimizer(source, trial, params, target, optimizers or {}):
+            others.add(other)
+            continue
+        first.append(row)
+        given = {**target.fixed, "agent": params.get("agent")}
+        left_out |= {
+            name for name, value in params.items()
+            if name not in (*spaces, "optimizer") and opposites.get(name) not in spaces and given.get(name) != value
+        }  # fmt: skip
+    ended = source.trials(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+    finished = [
+        trial for trial in ended
+        if source.spec.kind != "range-test" and (trial.state != TrialState.FAIL or has_diverged(trial))
+    ]  # fmt: skip
     obstacle = _obstacle(source, target)
     prior = [] if obstacle else _prior(source, finished, target, opposites)
     note = _note(source, len(first), len(finished), len(prior), obstacle)
+    note += _left_out_text(left_out, others, set((optimizers or {}).values()))
     if not first and not prior:
         raise StudyError(f"nothing can be taken over: {note[0].lower()}{note[1:]}")
     label = source.storage.label
@@ -129,6 +154,41 @@ def _values(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json], o
         if name not in values and is_number(known):
             values[name] = complement(known)
     return values
+
+
+def _other_optimizer(
+    source: OpenStudy,
+    trial: FrozenTrial,
+    params: Mapping[str, Json],
+    target: StudySpec,
+    optimizers: Mapping[str, str],
+) -> str:
+    """Return the optimizer of a trial if this study has another one, "" if it has or searches the same.
+
+    Arguments such as `epsilon` make no other optimizer: learning rates stay comparable.
+    """
+    spaces, given = target.search_space(), _given(source, params)
+    own = optimizers.get(str(given["agent"]))
+    if own is None or "optimizer" in spaces:
+        return ""
+    config = trial.user_attrs.get("configuration", {}).get("config", {})
+    used = given.get("optimizer")
+    if used is None and not config.get("optimizer_kwargs"):
+        used = config.get("optimizer")
+    is_other = isinstance(used, str) and used.partition("(")[0].strip() != own.partition("(")[0].strip()
+    return str(used) if is_other else ""
+
+
+def _left_out_text(params: Collection[str], others: Collection[str], own: Collection[str]) -> str:
+    """Return sentences on what the first trials do not have of the other study, with a space before each."""
+    text = ""
+    if others:
+        uses = " and ".join(sorted(own))
+        text += f" Its trials with {' and '.join(sorted(others))} are not tried: this study uses {uses}."
+    if params:
+        it = "it" if len(params) == 1 else "them"
+        text += f" Values of {' and '.join(sorted(params))} are left out, as this study does not search {it}."
+    return text
 
 
 def _row(spaces: Mapping[str, Space], values: Mapping[str, Json]) -> Row:
@@ -179,7 +239,8 @@ def _prior(
         row = _row(spaces, _values(source, trial, params, opposites))
         is_whole = all(name in row for name, space in spaces.items() if exists(space, row))
         given = _given(source, params)
-        if value is None or not math.isfinite(value) or not is_whole or given["agent"] not in target.agents:
+        has_value = value is not None and math.isfinite(value)
+        if not (has_value or has_diverged(trial)) or not is_whole or given["agent"] not in target.agents:
             continue
         own = {**target.agent_params.get(given["agent"], {}), **target.fixed, "agent": given["agent"]}
         searched = {*spaces, *(opposites[name] for name in spaces if name in opposites)}
@@ -193,8 +254,13 @@ def _thinned(trials: Sequence[PriorTrial], target: StudySpec) -> tuple[PriorTria
     if len(trials) <= MOST_PRIOR_TRIALS:
         return tuple(trials)
     sign = -sign_of(target.direction)
-    # Pruned trials come last: they were worse than others at the same step.
-    order = sorted(range(len(trials)), key=lambda i: (trials[i].pruned_at is not None, sign * trials[i].value))
+
+    def badness(i: int) -> tuple[bool, bool, float]:
+        """Pruned trials were worse than others at the same step, and diverged ones are the worst."""
+        value = trials[i].value
+        return value is None, trials[i].pruned_at is not None, 0.0 if value is None else sign * value
+
+    order = sorted(range(len(trials)), key=badness)
     n_best = MOST_PRIOR_TRIALS // 2
     others, n_others = order[n_best:], MOST_PRIOR_TRIALS - n_best
     kept = {*order[:n_best], *(others[i * len(others) // n_others] for i in range(n_others))}

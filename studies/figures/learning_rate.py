@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
+from studies.analysis.recommendation import is_interval_known
 from studies.errors import StudyError, nearest
 from studies.figures.range_tests import RangeTest, plot_range_tests, range_tests_data
 from studies.figures.ranking import LABEL_PARAMS, Ranking, group_label, ranking
@@ -34,6 +35,7 @@ from studies.figures.theme import (
     shade_interval,
     value_title,
 )
+from studies.judging.judgement import Verdict
 from studies.judging.learning_rate_estimate import LearningRateEstimate
 from studies.spaces.numbers import is_number
 from studies.spaces.spaces import Fixed
@@ -97,6 +99,7 @@ class LearningRateData(NamedTuple):
         connected: Whether the points of a line differ in the rate only, so that a line may join them.
         range_tests: Range tests, none in a study of whole trainings.
         finding: Estimate of the best rate, with all other parameters as in the recommended trial; None without one.
+        is_interval_known: Whether its interval says anything.
     """
 
     param: str
@@ -110,6 +113,7 @@ class LearningRateData(NamedTuple):
     connected: bool
     range_tests: tuple[RangeTest, ...]
     finding: LearningRateEstimate | None
+    is_interval_known: bool = False
 
 
 def learning_rate_params(study: OpenStudy) -> list[str]:
@@ -149,6 +153,7 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         points[label].append(point)
         if entry is facts.pick:
             pick, pick_label = point, label
+    finding = facts.verdict.rate if pick is not None else None
     varied = {key for key, space in study.spec.search_space().items() if not isinstance(space, Fixed)}
     return LearningRateData(
         param=name,
@@ -165,7 +170,8 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         pick_label=pick_label,
         connected=varied <= {name, *LABEL_PARAMS},
         range_tests=range_tests_data(study),
-        finding=facts.verdict.rate if pick is not None else None,
+        finding=finding,
+        is_interval_known=finding is not None and is_interval_known(finding, _lower_end(facts.verdict)),
     )
 
 
@@ -201,7 +207,7 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     if data.pick is not None:
         _mark_pick(figure, data.pick, data.pick_label, rates)
     if data.finding is not None and data.finding.name == data.param:
-        _mark_interval(figure, data.finding)
+        _mark_interval(figure, data.finding, is_known=data.is_interval_known)
     if any(point.n_seeds > 1 for line in data.lines for point in line.points):
         explain_band(figure, "band" if data.connected else "bar")
     figure.update_xaxes(**log_axis(rates))
@@ -297,17 +303,20 @@ def _mark_pick(figure: go.Figure, pick: RatePoint, label: str, rates: list[float
     annotate_rate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}", rates)
 
 
-def _mark_interval(figure: go.Figure, finding: LearningRateEstimate) -> None:
-    """Shade the interval of the best rate, for the long run if the study has a horizon."""
+def _lower_end(found: Verdict) -> float:
+    """Return the lower end of the interval of the pick's value, on the seeds by which it is reported."""
+    judged = found.pick if found.confirmation is None else found.confirmation.held_out
+    return math.nan if judged is None else judged.low
+
+
+def _mark_interval(figure: go.Figure, finding: LearningRateEstimate, *, is_known: bool) -> None:
+    """Shade the interval of the best rate if it is known, for the long run if the study has a horizon."""
     whose = f" for {finding.horizon:,} steps" if finding.is_of_horizon else ""
-    shade_interval(figure, finding.low, finding.high)
-    figure.add_scatter(
-        x=[None],
-        y=[None],
-        mode="markers",
-        name=f"95%: the best rate{whose}",
-        marker={"symbol": "square", "size": 12, "color": rgba(ACCENT, 0.15)},
-    )
+    if is_known:
+        shade_interval(figure, finding.low, finding.high)
+        square = {"symbol": "square", "size": 12, "color": rgba(ACCENT, 0.15)}
+        name = f"95%: the best rate{whose}"
+        figure.add_scatter(x=[None], y=[None], mode="markers", name=name, marker=square)
     if finding.corrected:
         line = {"color": ACCENT, "width": 1.5, "dash": "dash"}
         figure.add_vline(x=finding.suggested, line=line)

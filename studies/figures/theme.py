@@ -189,8 +189,12 @@ CONFIRMED_MARKER = {"symbol": "diamond-open", "size": 9, "color": "#059669", "li
 
 
 def confirmed_text(spec: StudySpec) -> str:
-    """Return the legend of the values of confirmed finalists, with the environment steps of longer runs."""
-    return f"further seeds{f', {spec.confirm_budget:,} steps' if spec.confirms_longer else ''}, 95% interval"
+    """Return the legend of the values of confirmed finalists, with the environment steps of longer runs.
+
+    One further seed has no interval.
+    """
+    longer = f", {spec.confirm_budget:,} steps" if spec.confirms_longer else ""
+    return f"further seed{longer}" if spec.confirm_seeds == 1 else f"further seeds{longer}, 95% interval"
 
 
 def error_bars(values: Sequence[float], lows: Sequence[float], highs: Sequence[float], **style: Any) -> dict[str, Any]:

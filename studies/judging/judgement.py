@@ -67,24 +67,25 @@ class Verdict:
         tuning: All complete trials on the seeds of the search, best first.
         ranked: The trials that learned and did not fail on further seeds (all trials if there are none), on all their
             seeds, best first, with ties. If `finalists_alone`, the confirmed trials, on their further seeds.
-        left: Estimates of all other trials, at the length of the runs of `ranked`.
+        estimated: Estimates of all other trials, at the length of the runs of `ranked`.
         confirmed: Confirmed finalists, the pick first, then the others, best first.
         refuted: Number of a finalist that failed on further seeds -> reason.
         rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
         finalists_alone: Whether confirmed finalists alone are judged, by their further runs
             (`SearchHistory.finalists_decide`).
-        beside: Number of the trial that is confirmed as the baseline only, not as one of the best; empty without one.
+        baseline_only: Number of the trial that is confirmed as the baseline only, not as one of the best; None without
+            one.
     """
 
     pick: Ranked | None
     tuning: list[Ranked]
     ranked: list[Ranked]
-    left: list[PrunedEstimate]
+    estimated: list[PrunedEstimate]
     confirmed: list[Confirmed]
     refuted: dict[int, str]
     rate: LearningRateEstimate | None
     finalists_alone: bool = False
-    beside: frozenset[int] = frozenset()
+    baseline_only: int | None = None
 
     @property
     def confirmation(self) -> Confirmed | None:
@@ -103,9 +104,9 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     """
     sound, unsound = _sound(history)
     ranked = _with_value(rank(sound, history.direction, history.reward_threshold))
-    left = pruned_estimates(history) + _failed(unsound)
-    first = _recommended(history, ranked, left)
-    if first is None or len(ranked) + len(left) < 2:
+    estimated = pruned_estimates(history) + _failed(unsound)
+    first = _recommended(history, ranked, estimated)
+    if first is None or len(ranked) + len(estimated) < 2:
         return []
     best = distinct_first([first, *(each for each in ranked if each is not first)], history)
     baseline = history.baseline_trial if history.n_finalists else None
@@ -144,7 +145,7 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
         return left
     found, needed = verdict(), min(2, history.n_finalists)
     if found.finalists_alone:
-        compared = {each.number for each in found.ranked} - found.beside
+        compared = {each.number for each in found.ranked} - {found.baseline_only}
         return _missing(history, untried(history, found)[:1], runs, refuted) if len(compared) < needed else []
     confirmed = {each.number for each in found.confirmed}
     least = DEFEATED * found.ranked[0].probability_best if found.ranked else 0.0
@@ -158,12 +159,12 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
 def _recommended(
     history: SearchHistory,
     ranked: Sequence[Ranked],
-    left: Sequence[PrunedEstimate],
+    estimated: Sequence[PrunedEstimate],
     among: Collection[int] | None = None,
 ) -> Ranked | None:
     """Return the trial to use; see `recommended`. Where parameters changed during training, it is the best one."""
     if history.constant_params:
-        return recommended(ranked, history.direction, left, among=among)
+        return recommended(ranked, history.direction, estimated, among=among)
     allowed = [each for each in _with_value(ranked) if among is None or each.number in among]
     return allowed[0] if allowed else None
 
@@ -202,31 +203,31 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     failed = _failed(unsound)
     among = {each.number for each in sound} & set(further)
     finalists_alone = history.finalists_decide and bool(among)
-    beside = frozenset[int]()
+    baseline_only: int | None = None
     if further and history.baseline is not None:
-        beside = frozenset(each.number for each in finalists(history)[history.n_finalists :])
+        baseline_only = next((each.number for each in finalists(history)[history.n_finalists :]), None)
     if finalists_alone:
         others = {each.number for each in unsound}
         if history.confirms_longer:  # the search was the first rung of these runs
-            left = pruned_estimates(with_search_as_rung(history, further, others)) + failed
+            estimated = pruned_estimates(with_search_as_rung(history, further, others)) + failed
         else:
-            left = estimates_without_luck(history, further, set(further) - beside, others) + failed
+            estimated = estimates_without_luck(history, further, set(further) - {baseline_only}, others) + failed
         together = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
     else:
-        left = pruned_estimates(history) + failed
+        estimated = pruned_estimates(history) + failed
         together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
     ranked = rank(together, direction, history.reward_threshold)
     if finalists_alone:  # neighbours in the search say less than further runs
         if not history.constant_params:
             ranked = [_by_itself(each, history) for each in ranked]
         held_out = ranked
-        best = _best_or_baseline(history, ranked, left)
+        best = _best_or_baseline(history, ranked, estimated)
     else:
         # Among all others, whose spread informs its own.
         alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
         among_all = rank(alone, direction, history.reward_threshold) if further else []
         held_out = [each for each in among_all if each.number in further]
-        best = _recommended(history, ranked, left, among or None)
+        best = _recommended(history, ranked, estimated, among or None)
     pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}
     confirmed = [
@@ -237,7 +238,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     rate = None
     if best is not None and history.constant_params:
         rate = estimate_learning_rate(
-            ranked, left, best, direction,
+            ranked, estimated, best, direction,
             env_steps=history.confirm_budget if finalists_alone else history.env_steps, horizon=history.horizon,
             drift_known=history.of(best.number).drift_known, finalists_alone=finalists_alone,
             keeps_rate=finalists_alone and best is _baseline_beside_luck(history, _with_value(ranked)),
@@ -245,8 +246,8 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if finalists_alone else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
     return Verdict(
-        pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate,
-        finalists_alone=finalists_alone, beside=beside,
+        pick=shown, tuning=tuning, ranked=ranked, estimated=estimated, confirmed=confirmed, refuted=refuted, rate=rate,
+        finalists_alone=finalists_alone, baseline_only=baseline_only,
     )  # fmt: skip
 
 
@@ -262,7 +263,7 @@ def _by_itself(each: Ranked, history: SearchHistory) -> Ranked:
 
 
 def _best_or_baseline(
-    history: SearchHistory, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate]
+    history: SearchHistory, ranked: Sequence[Ranked], estimated: Sequence[PrunedEstimate]
 ) -> Ranked | None:
     """Return the best finalist, or the baseline if one of both has a single seed and nothing shows that it is worse.
 
@@ -273,7 +274,7 @@ def _best_or_baseline(
     if own is None:
         return known[0] if known else None
     sign = sign_of(history.direction)
-    values = [each.value for each in known] + [each.value for each in left if each.has_value]
+    values = [each.value for each in known] + [each.value for each in estimated if each.has_value]
     span = usual_range([sign * value for value in values])
     is_distinguished = known[0].n_seeds > 1 and not own.tied
     return known[0] if is_distinguished or sign * (known[0].value - own.value) > CLEARLY * span else own

@@ -103,7 +103,7 @@ class LearningRateEstimate:
 
 def estimate_learning_rate(
     ranked: Sequence[Ranked],
-    left: Sequence[PrunedEstimate],
+    estimated: Sequence[PrunedEstimate],
     pick: Ranked,
     direction: Direction = "maximize",
     *,
@@ -117,7 +117,7 @@ def estimate_learning_rate(
 
     Args:
         ranked: The candidates that are judged, as `studies.judging.ranking.rank` returns them (`Verdict.ranked`).
-        left: Estimates of pruned and failed candidates.
+        estimated: Estimates of pruned and failed candidates.
         pick: Candidate to use, one of `ranked`.
         direction: Direction in which values are better.
         env_steps: Environment steps of each run.
@@ -131,13 +131,13 @@ def estimate_learning_rate(
     Returns:
         None if no learning rate was searched, or only one was tried.
     """
-    points: list[Point] = [*ranked, *left]
+    points: list[Point] = [*ranked, *estimated]
     name = rate_name(points)
     if name is None or name not in pick.params:
         return None
     kind = kind_key(pick, name)
     own = [each for each in ranked if kind_key(each, name) == kind]
-    gone = [each for each in left if kind_key(each, name) == kind]
+    gone = [each for each in estimated if kind_key(each, name) == kind]
     group: list[Point] = [*own, *gone]
     rates = sorted({_rate(each, name) for each in group})
     if len(rates) < 2:
@@ -147,7 +147,7 @@ def estimate_learning_rate(
     if math.isnan(pick.low):
         low, high = rates[0], rates[-1]
     else:
-        peak = RateCurves(ranked, left, name, direction).of(pick).peak
+        peak = RateCurves(ranked, estimated, name, direction).of(pick).peak
         low, high = min(10**peak.low, tested), max(10**peak.high, tested)
     if finalists_alone:
         low, high = (end([limit, *(_rate(each, name) for each in level)]) for end, limit in ((min, low), (max, high)))

@@ -60,18 +60,20 @@ class RangeExtension:
             history: The search, whose trials have ended.
             found: The verdict on it.
         """
-        left = found.left
-        if rate_name([*found.ranked, *left]) != self._name:
+        estimated = found.estimated
+        if rate_name([*found.ranked, *estimated]) != self._name:
             return []
         rows = []
         for kind, asked in self._requested.items():
             # Rank within the group: beside a better optimizer, all rates of a worse one would be significantly worse.
             alike = [each for each in found.ranked if self._name in each.params and self._group_of(each.params) == kind]
             own = rank(alike, history.direction, history.reward_threshold)
-            best = recommended(own, history.direction, left)
+            best = recommended(own, history.direction, estimated)
             if best is None:
                 continue
-            finding = estimate_learning_rate(own, left, best, history.direction, finalists_alone=found.finalists_alone)
+            finding = estimate_learning_rate(
+                own, estimated, best, history.direction, finalists_alone=found.finalists_alone
+            )
             others = {key: value for key, value in best.params.items() if key != self._name}
             rows += [{**others, self._name: rate} for rate in _rates_beyond(finding, asked)]
         return rows

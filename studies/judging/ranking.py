@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from studies.statistics.intervals import estimate
 from studies.statistics.values import sign_of, spread_of_seeds, usual_range
 
 UNLIKELY = 0.01
-"""Share of the highest probability of being the best, below which no candidate is tied with the best."""
+"""Probability that one of the candidates that are left out of a tie, all of them together, is the best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ class Ranked:
         compared_low: Lower end without an allowance for collapses that no seed has shown, for comparisons.
         compared_high: Upper end without it.
         probability_best: Probability that no other candidate has a better expected value.
-        tied: Whether it cannot be distinguished from the best, with 95% confidence over all candidates, and is not most
-            unlikely to be the best (`UNLIKELY`).
+        tied: Whether it cannot be distinguished from the best, with 95% confidence over all candidates, and belongs to
+            the most probable ones, which are the best with a probability of 99% together (`UNLIKELY`).
         n_seeds: Number of seeds.
     """
 
@@ -134,7 +135,7 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float, reward_threshold: 
             np.sort(sign * np.array(ends), axis=1).swapaxes(0, 1).reshape(4, n), least, most
         )
         probable = estimates.probability_best()
-        tied = estimates.may_be_best() & (probable >= UNLIKELY * probable.max())
+        tied = estimates.may_be_best() & _likely(probable)
         tied[np.argmax(estimates.centers)] = True
     else:  # only distances between candidates are known
         low = high = compared_low = compared_high = np.full(n, np.nan)
@@ -159,10 +160,19 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float, reward_threshold: 
     ]
 
 
-def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | None) -> Bounds:
-    """Return the bounds that several runs reached exactly (`reached_bounds`).
+def _likely(probable: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return [C] bool: the most probable candidates, of which one is the best with a probability of 1 - `UNLIKELY`."""
+    descending = np.sort(probable)[::-1]
+    last = int(np.searchsorted(np.cumsum(descending), 1 - UNLIKELY))
+    least = descending[min(last, len(descending) - 1)]
+    return np.asarray(probable >= least - 1e-12)  # equal ones are in or out together
 
-    Candidates with the same different values have the same runs, by a parameter without effect: they count once.
+
+def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | None) -> Bounds:
+    """Return the bounds that several runs of at least two candidates reached exactly (`reached_bounds`).
+
+    All runs of one candidate may end in the same local optimum. Candidates with the same different values have the
+    same runs, by a parameter without effect: they count once.
     """
     alike = {tuple(own): own for own in seed_values if len(set(own)) > 1}
     different = [*alike.values(), *(own for own in seed_values if len(set(own)) <= 1)]
@@ -170,7 +180,8 @@ def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | No
     least, most = min(values), max(values)
     if least == most:
         return NO_BOUNDS
-    return reached_bounds(least, most, values.count(least), values.count(most), reward_threshold)
+    n_least, n_most = (values.count(end) if sum(end in own for own in different) > 1 else 0 for end in (least, most))
+    return reached_bounds(least, most, n_least, n_most, reward_threshold)
 
 
 def _unknown(each: Candidate | Ranked) -> Ranked:

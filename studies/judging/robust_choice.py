@@ -64,7 +64,7 @@ class RateCurve:
 def recommended(
     ranked: Sequence[Ranked],
     direction: Direction = "maximize",
-    left: Sequence[PrunedEstimate] = (),
+    estimated: Sequence[PrunedEstimate] = (),
     among: Collection[int] | None = None,
 ) -> Ranked | None:
     """Return the candidate to use: the best one, or the most robust of those that cannot be distinguished from it.
@@ -77,7 +77,7 @@ def recommended(
     Args:
         ranked: Result of `rank`.
         direction: Direction in which values are better. Defaults to `maximize`.
-        left: Estimates of pruned and failed candidates, which are part of the curves.
+        estimated: Estimates of pruned and failed candidates, which are part of the curves.
         among: Numbers of the candidates that may be recommended; None for all.
 
     Returns:
@@ -85,14 +85,14 @@ def recommended(
     """
     allowed = [each for each in ranked if (among is None or each.number in among) and each.has_value]
     tied = [each for each in allowed if each.tied]
-    name = rate_name([*ranked, *left])
+    name = rate_name([*ranked, *estimated])
     if len(tied) < 2 or name is None:
         return allowed[0] if allowed else None
     sign = sign_of(direction)
-    points: list[Point] = [*ranked, *left]
+    points: list[Point] = [*ranked, *estimated]
     values = [sign * each.value for each in points if each.has_value]
     alike = max(ALIKE * usual_range(values), float(np.finfo(np.float64).tiny))
-    curves = RateCurves(ranked, left, name, direction)
+    curves = RateCurves(ranked, estimated, name, direction)
     worth = {each.number: curves.of(each).worth[each.number] for each in tied}
     highest = max(worth.values())
 
@@ -111,24 +111,24 @@ class RateCurves:
 
     Args:
         ranked: All candidates, whose spreads together determine the uncertainty of each value.
-        left: Estimates of pruned and failed candidates.
+        estimated: Estimates of pruned and failed candidates.
         name: Parameter that is the learning rate.
         direction: Direction in which values are better.
     """
 
     def __init__(
-        self, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate], name: str, direction: Direction
+        self, ranked: Sequence[Ranked], estimated: Sequence[PrunedEstimate], name: str, direction: Direction
     ) -> None:
         self._name, self._sign = name, sign_of(direction)
         known = [each for each in ranked if each.has_value]
         self._estimates = estimate([[self._sign * value for value in each.seed_values] for each in known])
         self._members: dict[str, list[tuple[int, Ranked]]] = {}
-        self._left: dict[str, list[PrunedEstimate]] = {}
+        self._estimated: dict[str, list[PrunedEstimate]] = {}
         for i, each in enumerate(known):
             self._members.setdefault(kind_key(each, name), []).append((i, each))
-        for gone in left:
-            self._left.setdefault(kind_key(gone, name), []).append(gone)
-        points: list[Point] = [*known, *left]
+        for gone in estimated:
+            self._estimated.setdefault(kind_key(gone, name), []).append(gone)
+        points: list[Point] = [*known, *estimated]
         values = [self._sign * each.value for each in points if each.has_value]
         self._worst = min(values, default=math.nan)
         self._curves: dict[str, RateCurve] = {}
@@ -137,7 +137,7 @@ class RateCurves:
         """Return the curve that a candidate with a value belongs to."""
         kind = kind_key(member, self._name)
         if kind not in self._curves:
-            self._curves[kind] = self._curve(self._members[kind], self._left.get(kind, []))
+            self._curves[kind] = self._curve(self._members[kind], self._estimated.get(kind, []))
         return self._curves[kind]
 
     def _curve(self, own: Sequence[tuple[int, Ranked]], gone: Sequence[PrunedEstimate]) -> RateCurve:

@@ -2,7 +2,7 @@
 
 Confirmations are trials of the same Optuna study, so that they share leases, checkpoints, episodes and resumption, and
 a finalist and its confirmation cannot be separated by renaming or deleting a study. Optuna does not consider them as
-best trials (`NO_CANDIDATE`): `Study.best_trial` is a trial of the search. Samplers and pruners do not see them.
+best trials (`NO_CANDIDATE`): `Study.best_trial` is a trial of the search. Samplers and schedulers do not see them.
 """
 
 from __future__ import annotations

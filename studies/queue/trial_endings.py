@@ -21,7 +21,7 @@ REASON_CHARACTERS = 1_000
 """Maximum length of a stored reason in characters."""
 
 BUDGET = "budget"
-"""Takes the place of the pruner of trials that were pruned to keep the budget of the search."""
+"""Takes the place of the scheduler of trials that were pruned to keep the budget of the search."""
 
 
 class TrialEnding(NamedTuple):
@@ -54,7 +54,7 @@ def completion(
 
 
 def pruning(
-    pruner: str,
+    scheduler: str,
     env_steps: int,
     value: float,
     seed_values: Mapping[int, float] | None = None,
@@ -63,7 +63,7 @@ def pruning(
     """Return the ending of a trial that was pruned after this many environment steps, with this value.
 
     Args:
-        pruner: Name of the pruner, or `BUDGET`.
+        scheduler: Name of the scheduler, or `BUDGET`.
         env_steps: Environment steps of each of its seeds.
         value: Its value there.
         seed_values: Value of each seed.
@@ -73,7 +73,7 @@ def pruning(
         StudyError: If `extra` is not JSON.
     """
     known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
-    attrs = {"pruned_at": int(env_steps), REASON_ATTR: pruning_reason(pruner, env_steps, value)}
+    attrs = {"pruned_at": int(env_steps), REASON_ATTR: pruning_reason(scheduler, env_steps, value)}
     return _checked(TrialEnding(TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)}))
 
 
@@ -108,16 +108,16 @@ def failure(
     return _checked(TrialEnding(TrialState.FAIL, None, attrs))
 
 
-def pruning_reason(pruner: str, env_steps: int, value: float) -> str:
+def pruning_reason(scheduler: str, env_steps: int, value: float) -> str:
     """Return the reason of a trial that was pruned after this many environment steps, with this value."""
     at = f" with {value:.4g}" if math.isfinite(value) else ""
     after = f"{at} after {env_steps:,} environment steps"
-    if pruner == BUDGET:
+    if scheduler == BUDGET:
         return f"there was no budget for all trials, and it was one of the worst{after} (budget)"
-    when = f"{after} (pruner {pruner})"
-    if canonical_pruner_name(pruner) == "race":  # it also judges by neighbouring rates, and by their expected drift
+    when = f"{after} (scheduler {scheduler})"
+    if canonical_pruner_name(scheduler) == "race":  # it also judges by neighbouring rates, and by their expected drift
         return f"others were expected to end better; it was stopped{when}"
-    if pauses_trials(pruner):
+    if pauses_trials(scheduler):
         return f"it was paused and never promoted{when}"
     return f"it had fallen behind{when}"
 
@@ -127,7 +127,8 @@ def short_reason(trial: FrozenTrial) -> str:
     if trial.state != TrialState.PRUNED:
         return ""
     reason = str(trial.user_attrs.get(REASON_ATTR, ""))
-    return re.sub(r"(; it was stopped)?( with \S+)? after [\d,]+ environment steps(?= \((?:pruner|budget))", "", reason)
+    by = r"(?= \((?:scheduler|pruner|budget))"  # earlier versions wrote `pruner`
+    return re.sub(rf"(; it was stopped)?( with \S+)? after [\d,]+ environment steps{by}", "", reason)
 
 
 def end_of(traceback: str) -> str:

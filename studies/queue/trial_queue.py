@@ -230,13 +230,13 @@ class TrialQueue:
         """Return the study with the plan and the confirmation that its storage holds now, and use them from now on.
 
         Raises:
-            StudyError: The study was continued with another pruner or sampler than this worker has.
+            StudyError: The study was continued with another scheduler or sampler than this worker has.
         """
         found = self._planned(lambda: reloaded(self._study))
         own, now = ([getattr(spec, name) for name in _POLICIES] for spec in (self._study.spec, found.spec))
         if own != now and not self.leads:
             raise StudyError(
-                f"the study {found.name!r} was continued with the pruner {found.spec.pruner} and the sampler "
+                f"the study {found.name!r} was continued with the scheduler {found.spec.pruner} and the sampler "
                 f"{found.spec.sampler}, and this worker has others: start the worker again."
             )
         confirming = [[getattr(spec, name) for name in _CONFIRMING] for spec in (found.spec, self._study.spec)]

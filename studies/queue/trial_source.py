@@ -181,7 +181,7 @@ class TrialSource:
         return self._started_trial(trial, row, resumed=False)
 
     def _is_paused(self, trial: FrozenTrial) -> bool:
-        """Return whether a trial waits to be promoted, which a pruner that pauses no trials would never do."""
+        """Return whether a trial waits to be promoted, which a scheduler that pauses no trials would never do."""
         return self._pruner is not None and is_paused(trial)
 
     def _is_interrupted(self, trial: FrozenTrial) -> bool:

@@ -135,11 +135,11 @@ def abandon(study: optuna.Study, trial: FrozenTrial, reason: str) -> None:
     study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
 
-def end_paused(study: optuna.Study, trial: FrozenTrial, pruner: str) -> None:
+def end_paused(study: optuna.Study, trial: FrozenTrial, scheduler: str) -> None:
     """End a paused trial as pruned, with its last value. Requires the planning lease."""
     step = max(trial.intermediate_values)
     value = trial.intermediate_values[step]
-    ending = pruning(pruner, step, value)
+    ending = pruning(scheduler, step, value)
     for name, each in ending.attrs.items():
         study._storage.set_trial_user_attr(trial._trial_id, name, each)
     study._storage.set_trial_state_values(trial._trial_id, ending.state, [value])

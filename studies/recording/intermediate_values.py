@@ -1,4 +1,4 @@
-"""Intermediate values of running trials: few, at equal steps, and those of single seeds if the pruner requires them."""
+"""Intermediate values of running trials: few, at equal steps, and those of single seeds if the scheduler needs them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class IntermediateValues:
         before = trial._cached_frozen_trial.last_step or 0
         self._passed[trial.number] = max(before, self._passed.get(trial.number, 0))
         own = copy.copy(trial._cached_frozen_trial)  # some storages return their own object
-        own.intermediate_values = {}  # pruners consider only the reports of this run
+        own.intermediate_values = {}  # schedulers consider only the reports of this run
         trial._cached_frozen_trial = own
 
     def end(self, number: int) -> None:
@@ -76,7 +76,7 @@ class IntermediateValues:
         return [trial for trial, _ in due]
 
     def record_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
-        """Record the values of single seeds at a rung, if the pruner requires them; call after `record`."""
+        """Record the values of single seeds at a rung, if the scheduler requires them; call after `record`."""
         scheduler = self._scheduler
         if not isinstance(scheduler, RungScheduler) or not scheduler.needs_seed_values:
             return

@@ -79,7 +79,7 @@ def open_study(spec: StudySpec, storage: AnyStorage | None = None) -> OpenStudy:
     Raises:
         StudyError: If the storage cannot be opened; if the study exists with another space, environment, agents,
             metric, seeds or budget (names the differences and what to do); if another live process runs it; if an
-            argument of a sampler or pruner is wrong.
+            argument of a sampler or scheduler is wrong.
     """
     if not isinstance(spec, StudySpec):
         raise StudyError(
@@ -102,7 +102,7 @@ def open_study(spec: StudySpec, storage: AnyStorage | None = None) -> OpenStudy:
 
 
 def check_adapters(spec: StudySpec) -> None:
-    """Raise `StudyError` if the sampler or the pruner of a study cannot be made, such as for a wrong argument.
+    """Raise `StudyError` if the sampler or the scheduler of a study cannot be made, such as for a wrong argument.
 
     Args:
         spec: Spec of the study. Where its steps are still to be chosen, the usual ones stand for them.

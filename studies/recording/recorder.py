@@ -104,7 +104,7 @@ class Recorder(RunningStudy):
                 self._writer.episodes(number, records)
 
     def report(self, number: int, env_steps: int, value: float) -> bool:
-        """Record an intermediate value and consult the pruner.
+        """Record an intermediate value and ask the scheduler.
 
         Args:
             number: Number of the trial.
@@ -118,9 +118,9 @@ class Recorder(RunningStudy):
         return number in self.rung(env_steps, {number: {self._study.spec.seeds[0]: value}})
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        """Record the values of several trials at the same step, and consult the pruner on each of them.
+        """Record the values of several trials at the same step, and ask the scheduler about each of them.
 
-        All values are recorded before the pruner is consulted, so that the order of trials does not matter.
+        All values are recorded before the scheduler is asked, so that the order of trials does not matter.
 
         Args:
             env_steps: Environment steps that each seed of each trial has taken; see `report`.
@@ -138,8 +138,8 @@ class Recorder(RunningStudy):
     def decide(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> dict[int, Action]:
         """Record values as `rung` does, and return the decision on each trial.
 
-        A trial is only paused by a pruner that pauses trials (`asha`). Save its state, and call `paused`; `ask` returns
-        it again when it is promoted. A caller that cannot save states calls `pruned` instead.
+        A trial is only paused by a scheduler that pauses trials (`asha`). Save its state, and call `paused`; `ask`
+        returns it again when it is promoted. A caller that cannot save states calls `pruned` instead.
         """
         with self._exclusive():
             return self._rungs.decide(env_steps, values)
@@ -198,8 +198,8 @@ class Recorder(RunningStudy):
             value: Value when it was stopped; recorded as the last intermediate value if it is finite.
             seed_values: Value of each seed at that time; those that are not finite are left out.
             extra: Small JSON attributes.
-            by_budget: Whether it was stopped so that others can end within the budget of the search, not by the pruner.
-                Defaults to False.
+            by_budget: Whether it was stopped so that others can end within the budget of the search, not by the
+                scheduler. Defaults to False.
 
         Raises:
             StudyError: If the trial is not running or `extra` is not JSON.
@@ -211,8 +211,8 @@ class Recorder(RunningStudy):
                     with self._trials.unless_lost(trial):
                         self._writer.last_report(trial, env_steps, value)
             finally:
-                pruner = BUDGET if by_budget else self._study.spec.pruner
-                self._end(number, pruning(pruner, env_steps, value, seed_values, extra))
+                scheduler = BUDGET if by_budget else self._study.spec.pruner
+                self._end(number, pruning(scheduler, env_steps, value, seed_values, extra))
 
     def paused(
         self,

@@ -1,4 +1,4 @@
-"""Reports of running trials, and the decisions of the pruner on them."""
+"""Reports of running trials, and the decisions of the scheduler on them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class RungDecisions:
-    """Records the reports of running trials, and asks the pruner about them.
+    """Records the reports of running trials, and asks the scheduler about them.
 
     Args:
         writer: Writes the reports.
         trials: The running trials.
-        is_confirmation: Whether a trial is a confirmation, which the pruner does not judge.
+        is_confirmation: Whether a trial is a confirmation, which the scheduler does not judge.
         is_baseline: Whether a trial has the parameters of the baseline, which is trained to its end.
-        prunes: Whether the pruner is asked at all.
+        prunes: Whether the scheduler is asked at all.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RungDecisions:
         return decided | actions | {number: Action.STOP for number in values if self._trials.is_taken(number)}
 
     def _actions(self, trials: Sequence[Trial]) -> dict[int, Action]:
-        """Return the decision of the pruner on each trial at its last report; those that were lost may be missing."""
+        """Return the decision of the scheduler on each trial at its last report; lost trials may be missing."""
         if not trials:
             return {}
         study = trials[0].study

@@ -52,7 +52,7 @@ class RunningStudy:
             self._leases.plan(self._writer.catch_up)
             self.queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
             """Queue of the trials that are still to be started; `Recorder.ask` starts them."""
-        prunes = not study.spec.metrics  # no pruner judges by several values
+        prunes = not study.spec.metrics  # no scheduler judges by several values
         self._rungs = RungDecisions(
             self._writer, self._trials, self.queue.is_confirmation, self._is_baseline, prunes=prunes
         )

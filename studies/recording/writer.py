@@ -149,7 +149,7 @@ class Writer:
         return self._write_or(lambda: self._intermediate.record(env_steps, means), spool) or []
 
     def report_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
-        """Store the values of single seeds of a trial after those of all trials, if the pruner requires them."""
+        """Store the values of single seeds of a trial after those of all trials, if the scheduler requires them."""
         self._write_or(
             lambda: self._intermediate.record_seeds(trial, env_steps, seed_values),
             lambda: self._spool_report(trial.number, env_steps, _mean(seed_values), seed_values),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import Status, conclusion
-from studies.analysis.doubts import FEW
+from studies.analysis.doubts import FEW, different_schedules
 from studies.analysis.recommendation import Recommendation, pick_or_none
 from studies.figures.range_tests import range_tests_data
 from studies.figures.ranking import LABEL_PARAMS
@@ -23,7 +23,7 @@ from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
 from studies.statistics.objectives import N_EPISODES
 from studies.study.schedules import divergences_of
-from studies.words import counted, failures_text, number_text, params_text, plural, rate_text, spread_text
+from studies.words import are, counted, failures_text, number_text, params_text, plural, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
@@ -49,7 +49,15 @@ def explain(study: OpenStudy) -> str:
     counts = f"Of {counts_text(study)}."
     pick = pick_or_none(study)
     if pick is None or study.spec.kind == "range-test":
-        return _joined([_range_test_sentence(study), _front_sentence(study), counts])
+        silent = conclusion(study).reasons if study.spec.metrics else ()
+        return _joined(
+            [
+                *(_sentence(reason.text) for reason in silent),
+                _range_test_sentence(study),
+                _front_sentence(study),
+                counts,
+            ]
+        )
     found, concluded = verdict(study), conclusion(study)
     return _joined(
         [
@@ -69,6 +77,7 @@ def explain(study: OpenStudy) -> str:
                 finalists_alone=found.finalists_alone,
             ),
             _refuted_sentence(found),
+            schedules_sentence(study),
             choice_sentence(study),
             _luck_sentence(found),
         ]
@@ -133,6 +142,17 @@ def _refuted_sentence(found: Verdict) -> str:
     number, reason = next(iter(found.refuted.items()))
     more = f" and {counted(len(found.refuted) - 1, 'other')}" if len(found.refuted) > 1 else ""
     return f"On further seeds trial #{number}{more} failed: {reason.rstrip('.')}."
+
+
+def schedules_sentence(study: OpenStudy) -> str:
+    """Return a sentence on finalists that are missing because their schedules are those of others; "" if none are."""
+    n = different_schedules(study, verdict(study))
+    if n is None:
+        return ""
+    return (
+        f"Population-based training led to {counted(n, 'different schedule')}, so that there {are(n)} "
+        f"{counted(n, 'finalist')} instead of {study.spec.confirm}: further runs of equal schedules would be the same."
+    )
 
 
 def _bias_sentence(study: OpenStudy, found: Verdict) -> str:
@@ -259,7 +279,7 @@ def choice_sentence(study: OpenStudy) -> str:
     found, searched, sentences = verdict(study), study.spec.search_space(), []
     of_one_seed = found.finalists_alone and len(study.spec.seeds) == 1
     ranked = found.tuning if found.finalists_alone and not of_one_seed else found.ranked
-    others = [each.value for each in found.left] if of_one_seed else []
+    others = [each.value for each in found.estimated] if of_one_seed else []
     for name in LABEL_PARAMS:
         if name not in searched:
             continue

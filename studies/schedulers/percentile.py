@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,8 @@ class Percentile(Scheduler):
     run concurrently have no complete ones beside them, and rollouts of different lengths and budgets in episodes never
     meet at the same step; then it silently never prunes. This scheduler compares with every trial that has reached the
     step, running ones included, by linear interpolation of their curves. The curve of a stopped trial is extended by
-    its last value, so that the percentile does not rise with each stop.
+    its last value, and a trial that diverged has the worst value from then on, so that the percentile does not rise
+    with each stop or divergence.
 
     Args:
         percentile: Percentage of trials that are kept, 0 to 100; 50 is the median rule.
@@ -58,7 +60,7 @@ class Percentile(Scheduler):
 
     def decide(self, trial: TrialView, trials: Sequence[TrialView]) -> Action:
         step = trial.last_step
-        compared = [other for other in trials if other.counts]
+        compared = [other for other in trials if other.state != "failed"]
         if step is None or (self._n_warmup_steps is None and step < _half_typical_length(compared)):
             return Action.CONTINUE
         others = [_value_at(other, step) for other in compared if other.number != trial.number]
@@ -68,13 +70,23 @@ class Percentile(Scheduler):
         values = [float(mean_of_seeds(own)) for own in trial.values.values()]
         if np.isnan(values).all():
             return Action.STOP
-        behind = float(np.nanmax(values)) < float(np.percentile(known, 100 - self._percentile))
-        return Action.STOP if behind else Action.CONTINUE
+        return Action.STOP if float(np.nanmax(values)) < _percentile(known, 100 - self._percentile) else Action.CONTINUE
+
+
+def _percentile(values: np.ndarray[Any, Any], percentage: float) -> float:
+    """Return a percentile by linear interpolation; -inf between -inf and a number."""
+    lower = float(np.percentile(values, percentage, method="lower"))
+    return float(np.percentile(values, percentage)) if math.isfinite(lower) else lower
 
 
 def _value_at(trial: TrialView, step: int) -> float:
-    """Return the interpolated value of a trial at `step`; NaN outside its reports, unless it was stopped before."""
+    """Return the interpolated value of a trial at `step`; NaN outside its reports, unless it ended before.
+
+    A trial that was pruned keeps its last value, and one that diverged has -inf.
+    """
     steps = sorted(trial.values)
+    if trial.state == "diverged" and (not steps or step > steps[-1]):
+        return -math.inf
     if not steps or step < steps[0]:
         return math.nan
     if step > steps[-1]:

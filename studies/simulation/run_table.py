@@ -96,16 +96,17 @@ class RunTable:
         frame = _checked(frame)
         configs = tuple(frame["config"].drop_duplicates())
         params = _params(frame, configs)
-        runs = {key: own.sort_values("env_steps") for key, own in frame.groupby(["config", "seed"], sort=True)}
-        steps = {key: tuple(own["env_steps"].tolist()) for key, own in runs.items()}
-        marks = _common_marks(list(steps.values()))
+        frame = frame.sort_values("env_steps", kind="stable", ignore_index=True)
+        steps, returns = frame["env_steps"].to_numpy(), frame["return"].to_numpy(np.float64)
+        runs = frame.groupby(["config", "seed"], sort=True).indices  # rows of each, by steps
+        marks = _common_marks([tuple(steps[rows].tolist()) for rows in runs.values()])
         of_config = {config: [seed for own, seed in runs if own == config] for config in configs}
         counts = tuple(len(of_config[config]) for config in configs)
         values = np.full((len(configs), max(counts), len(marks)), np.nan)
         for c, config in enumerate(configs):
             for s, seed in enumerate(of_config[config]):
-                own = runs[config, seed]
-                values[c, s] = _values_at(marks, own["env_steps"].to_numpy(), own["return"].to_numpy(np.float64))
+                rows = runs[config, seed]
+                values[c, s] = _values_at(marks, steps[rows], returns[rows])
         some = np.isfinite(values).any(axis=(0, 1))
         if not some.any():
             raise StudyError("the table has no return that is a number.")

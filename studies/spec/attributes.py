@@ -34,7 +34,7 @@ PROMOTED_ATTR = "promoted_from"
 """Environment steps of the last report after which a trial was promoted beyond its rung, at once or after a pause."""
 
 RUNG_ATTR = "values at rungs"
-"""Environment steps of a rung -> seed -> value; stored for pruners that compare single seeds."""
+"""Environment steps of a rung -> seed -> value; stored for schedulers that compare single seeds."""
 
 DIVERGED_ATTR = "diverged"
 """True on a trial that failed because of its parameters, such as a learning rate that is too high."""

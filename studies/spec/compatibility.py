@@ -147,12 +147,12 @@ def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[s
         notes.append(f"From here on finalists have runs of {after}; until now they had runs of {before}.")
     if new.warm_start is not None and new.warm_start != old.warm_start:
         notes.append(new.warm_start.note)
-    for field in ("sampler", "pruner"):
+    for field, word in (("sampler", "sampler"), ("pruner", "scheduler")):
         if field == "sampler" and new.plan():
             continue
         before, after = _chosen(old, field), _chosen(new, field)
         if before != after:
-            notes.append(f"From here on the {field} is {after}; until now it was {before}.")
+            notes.append(f"From here on the {word} is {after}; until now it was {before}.")
     return notes
 
 

@@ -57,6 +57,9 @@ IDENTITY_FIELDS = (
 )
 """Fields that make trials comparable. A study is continued only if all of them are unchanged."""
 
+BUDGET_FIELDS = ("env_steps", "episodes", "minutes", "total_env_steps")
+"""Fields that are budgets of each run, or of the whole search."""
+
 USUAL_TRIALS = 20
 """Trials of a search with a sampler by default."""
 

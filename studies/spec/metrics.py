@@ -61,6 +61,11 @@ class Metric:
         return self.kind in ("return", "greedy-return")
 
     @property
+    def needs_episodes(self) -> bool:
+        """Return whether a run in which no training episode ends has no value; losses are recorded with episodes."""
+        return self.kind != "greedy-return"
+
+    @property
     def text(self) -> str:
         """Name of the metric in texts, such as "environment steps to a return of 475"."""
         texts = {

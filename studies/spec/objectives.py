@@ -35,7 +35,7 @@ class Metrics(Protocol):
 def with_objectives(data: Any) -> Any:
     """Return the fields of a spec with a list of metrics taken apart: `metrics`, and the first one as `metric`.
 
-    By default, a study with several objectives has no pruner and no confirmation.
+    By default, a study with several objectives has the scheduler `none` and no confirmation.
     """
     if not isinstance(data, Mapping):
         return data
@@ -59,6 +59,11 @@ def directions_of(spec: Metrics) -> list[Literal["minimize", "maximize"]]:
 def greedy_episodes_of(spec: Metrics) -> int:
     """Return the episodes of each greedy evaluation in a study; 0 without evaluations."""
     return max(metric_of(name).n_episodes for name in names_of(spec))
+
+
+def needs_episodes(spec: Metrics) -> bool:
+    """Return whether a run has no value, or lacks that of an objective, if none of its training episodes ends."""
+    return any(metric_of(name).needs_episodes for name in names_of(spec))
 
 
 def check_objectives(spec: SpecFields) -> None:
@@ -88,8 +93,8 @@ def check_objectives(spec: SpecFields) -> None:
         )
     if canonical_pruner_name(spec.pruner) != "none":
         raise StudyError(
-            f"pruner is {spec.pruner!r} with several metrics ({listed}), but no one value says which trials have "
-            "fallen behind: use the pruner 'none', which is the default there, or give one metric."
+            f"the scheduler is {spec.pruner!r} with several metrics ({listed}), but no one value says which trials "
+            "have fallen behind: use the scheduler 'none', which is the default there, or give one metric."
         )
     if spec.confirm:
         raise StudyError(

@@ -1,4 +1,4 @@
-"""Names of samplers and pruners, as users write them."""
+"""Names of samplers and schedulers, as users write them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ PRUNERS = (
     "pbt",
     "pb2",
 )
-"""Names that `studies.make_pruner` accepts, beside class names of Optuna such as `MedianPruner`."""
+"""Names of schedulers that `studies.make_pruner` accepts, beside class names of Optuna such as `MedianPruner`."""
 
 RACES = ("race", "sequential-test")
-"""Pruners that race: they compare single seeds at rungs, and can race the values of a parameter separately."""
+"""Schedulers that race: they compare single seeds at rungs, and can race the values of a parameter separately."""
 
 POPULATION_BASED = ("pbt", "pb2")
 """Schedulers that prune nothing: members of one population copy each other (`studies.population_based`)."""
@@ -44,7 +44,7 @@ _NAMES = {name.replace("-", ""): name for name in PRUNERS} | {
     "sha": "successive-halving",
     "wilcoxon": "wilcoxon",
 }
-"""Name without hyphens -> short name; aliases and withdrawn pruners included."""
+"""Name without hyphens -> short name; aliases and withdrawn schedulers included."""
 
 
 def canonical_sampler_name(name: str) -> str:
@@ -74,7 +74,7 @@ def learns_from_results(name: str) -> bool:
 
 
 def canonical_pruner_name(name: str) -> str | None:
-    """Return the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are the same), None if unknown."""
+    """Return the short name of a scheduler (`SuccessiveHalvingPruner` and `sha` are the same), None if unknown."""
     return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
 
 
@@ -94,13 +94,13 @@ def is_population_based(name: str) -> bool:
 
 
 def check_pruner_name(name: Any) -> str:
-    """Return `name` if a pruner has it, or a withdrawn one had it.
+    """Return `name` if a scheduler has it, or a withdrawn one had it.
 
-    Stored studies with a withdrawn pruner can be read but not run.
+    Stored studies with a withdrawn scheduler can be read but not run.
 
     Raises:
         StudyError: If the name is unknown; names the nearest ones.
     """
     if not isinstance(name, str) or canonical_pruner_name(name) is None:
-        raise StudyError(f"there is no pruner {name!r}. {nearest(str(name), PRUNERS)}")
+        raise StudyError(f"there is no scheduler {name!r}. {nearest(str(name), PRUNERS)}")
     return name

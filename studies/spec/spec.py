@@ -81,8 +81,8 @@ class StudySpec(SpecFields):
         metrics: Several objectives (`studies.spec.objectives`), of which `metric` is the first. Defaults to none.
         sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
         sampler_kwargs: Arguments of the sampler. Defaults to none.
-        pruner: Name of a pruner (`studies.PRUNERS`), `pbt` or `pb2`. Defaults to `median`.
-        pruner_kwargs: Arguments of the pruner. Defaults to none.
+        pruner: Name of the scheduler (`studies.PRUNERS`), which stops, pauses or changes trials. Defaults to `median`.
+        pruner_kwargs: Arguments of the scheduler. Defaults to none.
         confirm: Number of best trials that are run again on further seeds after the search, from 0. Defaults to `3`.
         confirm_seeds: Number of further seeds, 1 to 10,000. Defaults to `5`.
         confirm_env_steps: Environment steps of each run that confirms, at least `env_steps`. Longer runs than those of

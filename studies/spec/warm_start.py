@@ -18,7 +18,7 @@ class PriorTrial(CheckedModel):
 
     Args:
         params: All its parameters.
-        value: Its value, or the last one that it reported if it was pruned.
+        value: Its value, or the last one that it reported if it was pruned; `None`: it diverged.
         pruned_at: Environment steps at which it was pruned, from 0. Defaults to `None`: it was completed.
 
     Raises:
@@ -26,7 +26,7 @@ class PriorTrial(CheckedModel):
     """
 
     params: dict[str, Json]
-    value: float
+    value: float | None
     pruned_at: Annotated[int, Field(ge=0)] | None = None
 
 

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from studies.database.episodes import EpisodeTable
 from studies.database.leases import LeaseTable
 from studies.database.schema import SCHEMA_VERSION, newer_version, prepare, version_of
+from studies.database.sqlite_connections import connect
 from studies.errors import StudyError
 from studies.storage.dashboard_storage import DelegatingStorage
-from studies.storage.sqlite_connections import connect
 from studies.storage.storage_url import not_opened
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from studies.database.leases import LeaseTable
 from studies.database.retries import RetryPolicy, refuses_writes
 from studies.database.retrying import RetryingStorage, RetryingTable
 from studies.database.schema import prepare
+from studies.database.sqlite_connections import connect, connect_args, tune_sqlite
 from studies.database.trial_writes import OptunaTrialWrites, SqlTrialWrites, TrialWrites
 from studies.errors import StudyError
 from studies.storage.read_only import connector, tables_of
 from studies.storage.server_timeouts import options_of_server, session_timeouts
-from studies.storage.sqlite_connections import connect, connect_args, tune_sqlite
 from studies.storage.sqlite_url import url_of_path
 from studies.storage.storage_url import (
     StorageAddress,

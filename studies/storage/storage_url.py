@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from studies.database.damage import OPTUNA_TABLES, VERSION_TABLE, damaged
+from studies.database.sqlite_connections import connect
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
 from studies.redaction import has_hidden, redacted
-from studies.storage.sqlite_connections import connect
 from studies.storage.sqlite_url import BUSY_SECONDS, is_read_only, read_file_url, read_sqlite_url, url_of_path
 
 _SQLITE_HEADER = b"SQLite format 3\x00"

@@ -18,8 +18,9 @@ ORIGIN_ATTR = "finder_begun"
 N_BEGUN_ATTR = "finder_begun_trials"
 """Study attribute: number of trials of the call that began the plan."""
 
-Interface = Literal["command", "file", "python"]
-"""Interface with which a study was run."""
+Interface = Literal["command", "file", "python", "run_file"]
+"""Interface with which a study was run: a command that searches, one that runs a file, a call of a finder, or one of
+`run_file` with arguments that the command has no flags for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,9 @@ class StudyOrigin:
     """Origin of a study.
 
     Attributes:
-        by: Interface: ``"command"``, ``"file"`` or ``"python"``.
+        by: Interface.
         words: Words of the command that searches or runs the file, without the storage, whose URL may contain a
-            password. Empty for Python.
+            password. Empty for calls.
         plan_words: Words of the call that began the plan of trials, if later calls have added trials to it; empty if
             that was another interface. Defaults to `None`: the plan is that of this call.
     """

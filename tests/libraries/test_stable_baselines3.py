@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -22,6 +22,7 @@ from agents import AgentSpec
 from agents.contract.spec import config_class
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.libraries.stable_baselines3 import ALGORITHMS, make_model, training_function_of
+from agents.seeding import integers
 from finder import LRFinder, tune
 from finder.cli import main
 from studies.spec.spec import default_name
@@ -56,7 +57,8 @@ def test_names_are_found_in_any_case_and_unknown_ones_get_the_nearest():
 def test_a_run_is_the_library_s_own():
     run = run_of("sb3:PPO", n_envs=2, **SMALL)
     copies = DummyVecEnv([lambda: Monitor(gym.make("CartPole-v1"))] * 2)
-    model = stable_baselines3.PPO("MlpPolicy", copies, seed=3, **SMALL)
+    [seed] = integers(3, "stable-baselines3", 1)
+    model = stable_baselines3.PPO("MlpPolicy", copies, seed=seed, **SMALL)
     model.learn(400)
     expected = [returns for monitor in copies.envs for returns in monitor.get_episode_rewards()]
     assert len(run.history.returns) > 5
@@ -74,6 +76,38 @@ def test_a_model_with_the_pick_makes_the_same_episodes():
     model.learn(400)
     returns = model.get_env().envs[0].get_episode_rewards()
     assert run.history.returns == returns[: len(run.history.returns)]
+
+
+def test_runs_of_different_seeds_share_no_environments():
+    """The library seeds copy i with its seed + i."""
+    firsts: list[bytes] = []
+    for seed in (0, 1, 2, 2**40):
+        model = make_model("sb3:PPO", "CartPole-v1", seed=seed, n_envs=4, **SMALL)
+        firsts += [observation.tobytes() for observation in model.get_env().reset()]
+    assert len(set(firsts)) == 16
+
+
+class Noting(gym.Env[Any, Any]):
+    """Environment of one-step episodes that notes the seeds it is given."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (1,), np.float32), spaces.Discrete(2)
+    seeds: ClassVar[set[int | None]] = set()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.seeds.add(seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), 1.0, True, False, {}
+
+
+def test_runs_of_a_study_and_their_models_have_equal_seeds():
+    Noting.seeds = set()
+    run_of("sb3:PPO", env_steps=32, seed=3, environment=Noting, n_envs=2, **SMALL)
+    by_run, Noting.seeds = Noting.seeds, set()
+    make_model("sb3:PPO", Noting, seed=3, n_envs=2, **SMALL).get_env().reset()
+    [first] = integers(3, "stable-baselines3", 1)
+    assert by_run - {None} == Noting.seeds - {None} == {first, first + 1}
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,13 @@ from agents.environments.vector.vector_env import (
     info_as_bytes,
 )
 from agents.errors import portable, with_cause
-from agents.processes.ending import kill_at_exit
+from agents.processes.ending import end, kill_at_exit
 from agents.processes.hanging import HungError
 from agents.processes.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import address_for_processes, use_address
+
+CLOSE_SECONDS = 5.0
+"""Seconds that an environment may take to close before its process is killed."""
 
 
 class AsyncCopies(VectorEnv):
@@ -78,7 +81,7 @@ class AsyncCopies(VectorEnv):
     def step(self, actions: Array) -> Stepped:
         if self._actions is None:
             self._actions = np.zeros((self._vector.num_envs, *actions.shape[1:]), actions.dtype)
-        self._actions[self._kept] = actions  # deselected copies are still stepped; their results are ignored
+        self._actions[self._kept] = actions  # the rows of copies that left are not used
         self._waiting = True
         try:
             with self._naming_ended_copies():
@@ -138,7 +141,9 @@ class AsyncCopies(VectorEnv):
         return {i: cloudpickle.loads(own) for i, own in enumerate(packed[self._kept]) if own is not None}
 
     def select(self, positions: Sequence[int]) -> None:
+        left = np.delete(self._kept, list(positions))
         self._kept = self._kept[list(positions)]
+        self._vector.end([int(at) for at in left], kill=self._waiting)
         self.n = len(self._kept)
 
     def close(self) -> None:
@@ -147,6 +152,26 @@ class AsyncCopies(VectorEnv):
 
 class _Processes(AsyncVectorEnv):
     """Gymnasium's processes; they leave SIGTERM, by which it terminates them, to their parent, and are killed."""
+
+    def end(self, places: Sequence[int], *, kill: bool) -> None:
+        """Close some of the environments and end their processes; the others keep their places.
+
+        Args:
+            places: Indices of the processes, which have not ended yet.
+            kill: Whether they are killed, as those that did not answer; else after `CLOSE_SECONDS`.
+        """
+        for at in places:
+            if kill:
+                self.processes[at].kill()
+            else:
+                with contextlib.suppress(OSError):  # it was killed
+                    self.parent_pipes[at].send(("close", None))
+        pipes: list[Any] = self.parent_pipes
+        for at in places:
+            end(self.processes[at], CLOSE_SECONDS)
+            if pipes[at] is not None:  # Gymnasium removes the pipes of workers that raised
+                pipes[at].close()
+            pipes[at] = _EndedPipe()
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
         if not terminate:
@@ -159,6 +184,27 @@ class _Processes(AsyncVectorEnv):
             process.join()
         for pipe in filter(None, self.parent_pipes):
             pipe.close()
+
+
+class _EndedPipe:
+    """Answer in place of a process that was ended: Gymnasium sends every command to as many processes as it started."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._command = ""
+
+    def send(self, command: tuple[str, Any]) -> None:
+        self._command = command[0]
+
+    def recv(self) -> tuple[Any, bool]:
+        return {"reset": (None, {}), "step": (None, 0.0, False, False, {})}.get(self._command), True
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
 
 
 _ERROR = "error of the environment"

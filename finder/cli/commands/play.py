@@ -13,7 +13,7 @@ from rich.text import Text
 from agents.errors import ConfigurationError
 from finder.cli.options import values
 from finder.cli.options.parameters import Json
-from finder.cli.options.step_numbers import parse_steps
+from finder.cli.options.step_numbers import steps_option
 from finder.cli.options.trust_options import AllowModule, Trust
 from finder.cli.playing.messages import (
     PlayingProgress,
@@ -64,13 +64,9 @@ def play(  # noqa: PLR0917 - a command's flags
     ] = None,
     max_steps: Annotated[
         int | None,
-        typer.Option(
-            parser=parse_steps,
-            min=1,
-            metavar="STEPS",
-            help="Truncate episodes after so many steps (default: the environment's time limit; without one ten times "
+        steps_option(
+            "Truncate episodes after so many steps (default: the environment's time limit; without one ten times "
             "the mean episode of training, at least 1,000).",
-            show_default=False,
         ),
     ] = None,
     headless: Annotated[

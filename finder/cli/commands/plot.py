@@ -19,7 +19,16 @@ def plot(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where, an HTML file.")] = Path(
         "finder-runs.html"
     ),
-    window: Annotated[int, typer.Option(min=1, help="Episodes that each point is the mean of.")] = 100,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Episodes that each point is the mean of (default: those of the last fifth of the run, at least one "
+            "per copy of the environment, at most 100).",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
     """Draw returns and losses of runs as one HTML file, and print its path."""
     refuse_other_than_html(output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -92,9 +93,10 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
         picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
         confirms = f"confirms #{attrs[CONFIRMS_ATTR]}" if is_confirmation(each) else ""
-        known = _value_at_pause(each) if each.value is None else each.value
+        step, newest = _last_report(each) or (None, None)
+        known = newest if each.value is None else each.value
         value = "" if known is None else spread_text(known, _spread(each))
-        steps, seconds = attrs.get("env_steps"), attrs.get("wall_seconds")
+        steps, seconds = attrs.get("env_steps", step), attrs.get("wall_seconds")
         rows.append(
             _Row(
                 str(each.number),
@@ -193,6 +195,7 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
         "state": state_word(trial),
         "params": study.params(trial),
         "value": trial.value,
+        **({} if (last := _last_report(trial)) is None else {"last_report": {"env_steps": last[0], "value": last[1]}}),
         "seed_values": attrs.get("seed_values", {}),
         **({"objectives": attrs["objectives"]} if "objectives" in attrs else {}),
         "env_steps": attrs.get("env_steps"),
@@ -206,12 +209,12 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
     }
 
 
-def _value_at_pause(trial: FrozenTrial) -> float | None:
-    """Return the newest value of a paused trial; None for other trials."""
-    from studies.spec.attributes import is_paused
-
+def _last_report(trial: FrozenTrial) -> tuple[int, float] | None:
+    """Return the environment steps and the value of the last report of a trial that has not ended; None without one."""
     step = trial.last_step
-    return trial.intermediate_values[step] if is_paused(trial) and step is not None else None
+    if trial.state.is_finished() or step is None or math.isnan(value := trial.intermediate_values[step]):
+        return None
+    return step, value
 
 
 def _state_word(trial: FrozenTrial) -> str:

@@ -34,6 +34,7 @@ def studies(storage: Storage = None, json: Json = False) -> int:
     from dataclasses import asdict
 
     from studies.analysis.listing import list_studies
+    from studies.storage.storage_url import parse_storage_url
     from studies.words import number_text
 
     summaries = list_studies(storage or DEFAULT_STORAGE)
@@ -42,9 +43,9 @@ def studies(storage: Storage = None, json: Json = False) -> int:
         print_json([{**row, "started": row["started"] and row["started"].isoformat()} for row in rows])
         return 0
     if not summaries:
-        errors().print(
-            f"No studies yet in {redacted(storage or DEFAULT_STORAGE)}. Begin with: finder lr ppo --env CartPole-v1"
-        )
+        where = storage or DEFAULT_STORAGE
+        begin = f"finder lr ppo --env CartPole-v1{storage_flag(parse_storage_url(where).label)}"
+        errors().print(f"No studies yet in {redacted(where)}. Begin with: {begin}", soft_wrap=True)
         return 0
     out = results()
     best_in_search = ("best in search", "started") if out.width >= WIDE else ("best in\nsearch",)

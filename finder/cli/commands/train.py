@@ -23,7 +23,7 @@ from finder.cli.options.parameters import (
     Storage,
     Wrappers,
 )
-from finder.cli.options.step_numbers import parse_steps
+from finder.cli.options.step_numbers import steps_option
 from finder.cli.options.trust_options import AllowModule, Trust
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.cli.training.run import resume_run, run
@@ -35,6 +35,7 @@ from finder.cli.training.settings import (
     with_absolute_path,
 )
 from finder.progress.console import print_note
+from finder.results.flags import flag_of
 from studies.defaults import DEFAULT_STORAGE
 
 _WHAT, _BUDGET, _FILES, _DURING = "What is trained", "Budget", "Files", "During training"
@@ -160,16 +161,12 @@ def train(
     num_threads: NumThreads = None,
     env_steps: Annotated[
         int | None,
-        typer.Option(
+        steps_option(
+            "Environment steps of the whole run (default 1,000,000, or the horizon of the study).",
             "--env-steps",
             "--steps",
             "--max-steps",
-            parser=parse_steps,
-            min=1,
-            metavar="STEPS",
-            help="Environment steps of the whole run (default 1,000,000, or the horizon of the study).",
-            show_default=False,
-            rich_help_panel=_BUDGET,
+            panel=_BUDGET,
         ),
     ] = None,
     episodes: Annotated[
@@ -231,14 +228,10 @@ def train(
     ] = 10,
     eval_max_steps: Annotated[
         int | None,
-        typer.Option(
-            parser=parse_steps,
-            min=1,
-            metavar="STEPS",
-            help="Truncate episodes of evaluations after so many steps (default: the environment's time limit; "
+        steps_option(
+            "Truncate episodes of evaluations after so many steps (default: the environment's time limit; "
             "without one, ten times the longest episode of training, at least 1,000).",
-            show_default=False,
-            rich_help_panel=_DURING,
+            panel=_DURING,
         ),
     ] = None,
     plateau: Annotated[
@@ -371,4 +364,4 @@ def _refuse_without_effect(given: set[str]) -> None:
 
 
 def _flag(name: str) -> str:
-    return {"set_": "--set", "set_deprecated": "-p", "from_": "--from"}.get(name, f"--{name.replace('_', '-')}")
+    return "-p" if name == "set_deprecated" else flag_of(name.rstrip("_"))

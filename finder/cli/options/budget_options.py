@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from finder.cli.options.step_numbers import parse_steps
+from finder.cli.options.step_numbers import steps_option
 
 _BUDGET, _OUTPUT = "Budget", "Output"
 
@@ -32,14 +32,10 @@ Minutes = Annotated[
 ]
 TotalEnvSteps = Annotated[
     int | None,
-    typer.Option(
-        parser=parse_steps,
-        min=1,
-        metavar="STEPS",
-        help="Environment steps of all runs together, confirmation included. The steps of each run are chosen as with "
+    steps_option(
+        "Environment steps of all runs together, confirmation included. The steps of each run are chosen as with "
         "--minutes.",
-        show_default=False,
-        rich_help_panel=_BUDGET,
+        panel=_BUDGET,
     ),
 ]
 DryRun = Annotated[
@@ -69,12 +65,8 @@ ConfirmSeeds = Annotated[
 
 ConfirmEnvSteps = Annotated[
     int | None,
-    typer.Option(
-        parser=parse_steps,
-        min=1,
-        metavar="STEPS",
-        help="Steps of each run on further seeds (default: as in the search). Longer runs choose the pick alone.",
-        show_default=False,
-        rich_help_panel=_BUDGET,
+    steps_option(
+        "Steps of each run on further seeds (default: as in the search). Longer runs choose the pick alone.",
+        panel=_BUDGET,
     ),
 ]

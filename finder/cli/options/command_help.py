@@ -13,7 +13,7 @@ _METRIC = (
     "success-rate, custom:NAME, or loss{}."
 )
 _CONFIRM = "Number of best trials that are run again on further seeds{}."
-_PRUNER = "Stops trials that perform worse: {}, ...; asha pauses and promotes them{}."
+_SCHEDULER = "Stops trials that perform worse: {}, ...; asha pauses and promotes them{}."
 
 _HELP: Mapping[str, Mapping[str, str | None]] = {
     "lr": {
@@ -21,7 +21,7 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "seeds": _SEEDS.format("; with --minutes 1 to 3"),
         "metric": _METRIC.format(" (the default of a range test of a built-in agent)"),
         "confirm": _CONFIRM.format(" (default 3; with --minutes 2 or 3)"),
-        "pruner": _PRUNER.format(
+        "pruner": _SCHEDULER.format(
             "race (default; with --episodes, or another metric than a return, median), hyperband, none", ""
         ),
         "seed": "First seed of a range test (default 0).",
@@ -31,7 +31,7 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "seeds": _SEEDS.format("; with --minutes 1 to 3"),
         "metric": _METRIC.format(""),
         "confirm": _CONFIRM.format(" (default 3; with --minutes 2 or 3)"),
-        "pruner": _PRUNER.format(
+        "pruner": _SCHEDULER.format(
             "race (default; with --episodes, or another metric than a return, none), median, hyperband", ""
         ),
         "seed": None,
@@ -41,7 +41,7 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "seeds": _SEEDS.format(""),
         "metric": _METRIC.format("; up to three give a Pareto front"),
         "confirm": _CONFIRM.format(" (default 0)"),
-        "pruner": _PRUNER.format("none (default), race, median, hyperband", ""),
+        "pruner": _SCHEDULER.format("none (default), race, median, hyperband", ""),
         "n_jobs": "Processes (default: one per agent).",
         "executor": None,
         "population": None,
@@ -54,7 +54,7 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "confirm": _CONFIRM.format(
             ", beside the baseline, the agent's own settings (default 3; with --minutes 2 to 16)"
         ),
-        "pruner": _PRUNER.format(
+        "pruner": _SCHEDULER.format(
             "median (default), race, hyperband, none", "; pbt, pb2: population-based training"
         ),
         "seed": "Seed of the sampler (default 0).",

@@ -9,13 +9,11 @@ from agents.errors import ConfigurationError
 if TYPE_CHECKING:
     from finder.cli.options.parameters import SearchOptions
 
-_BUDGETS = {"env_steps", "episodes", "minutes", "total_env_steps"}
-
 _CHECKED = (
-    *_BUDGETS, "horizon", "metric", "executor", "n_jobs", "population", "seeds", "confirm", "confirm_seeds",
+    "horizon", "metric", "executor", "n_jobs", "population", "seeds", "confirm", "confirm_seeds",
     "confirm_env_steps", "seed", "checkpoint_seconds", "hang_seconds",
 )  # fmt: skip
-"""Arguments of a search that mean the same whatever the agents are."""
+"""Arguments of a search, beside its budgets, that mean the same whatever the agents are."""
 
 
 def check_early(options: SearchOptions, *agents: str) -> None:
@@ -31,6 +29,7 @@ def check_early(options: SearchOptions, *agents: str) -> None:
         ConfigurationError: A name does not exist.
         StudyError: A number is out of range, or budgets contradict each other.
     """
+    from studies.spec.fields import BUDGET_FIELDS
     from studies.spec.scheduler_names import check_pruner_name
     from studies.spec.spec import StudySpec
 
@@ -38,8 +37,8 @@ def check_early(options: SearchOptions, *agents: str) -> None:
     if options.pruner is not None:
         check_pruner_name(options.pruner)
     given = options.finder_arguments(None)
-    known = {name: given[name] for name in _CHECKED if name in given}
-    if not _BUDGETS & known.keys():
+    known = {name: given[name] for name in (*BUDGET_FIELDS, *_CHECKED) if name in given}
+    if not known.keys() & BUDGET_FIELDS:
         known["env_steps"] = 1  # a default that fits all others
     StudySpec(name="flags", agents=("agent",), env=options.env, **known)
 

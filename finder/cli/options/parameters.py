@@ -17,7 +17,7 @@ from finder.cli.options.budget_options import Confirm, ConfirmEnvSteps, ConfirmS
 from finder.cli.options.command_help import has_option, with_own_help
 from finder.cli.options.expert_options import Expert, Pretrain, Reward, from_expert
 from finder.cli.options.scheduler_options import Scheduler, SchedulerKwargs
-from finder.cli.options.step_numbers import parse_steps
+from finder.cli.options.step_numbers import steps_option
 from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -54,13 +54,9 @@ Wrappers = Annotated[
 ]
 MaxEpisodeSteps = Annotated[
     int | None,
-    typer.Option(
-        parser=parse_steps,
-        min=1,
-        metavar="STEPS",
-        help="Truncate episodes after so many steps (default: the environment's own limit).",
-        show_default=False,
-        rich_help_panel=_WHAT,
+    steps_option(
+        "Truncate episodes after so many steps (default: the environment's own limit).",
+        panel=_WHAT,
     ),
 ]
 
@@ -204,27 +200,19 @@ class SearchOptions:
     ] = None
     env_steps: Annotated[
         int | None,
-        typer.Option(
-            parser=parse_steps,
-            min=1,
-            metavar="STEPS",
-            help="Environment steps of each run.",
-            show_default=False,
-            rich_help_panel=_BUDGET,
+        steps_option(
+            "Environment steps of each run.",
+            panel=_BUDGET,
         ),
     ] = None
     minutes: Minutes = None
     total_env_steps: TotalEnvSteps = None
     horizon: Annotated[
         int | None,
-        typer.Option(
-            parser=parse_steps,
-            min=1,
-            metavar="STEPS",
-            help="Environment steps of the long run that the pick is for. Runs are as long by default up to 100,000; "
+        steps_option(
+            "Environment steps of the long run that the pick is for. Runs are as long by default up to 100,000; "
             "beyond, they are shorter. A learning rate that is searched alone is corrected for it.",
-            show_default=False,
-            rich_help_panel=_BUDGET,
+            panel=_BUDGET,
         ),
     ] = None
     episodes: Annotated[

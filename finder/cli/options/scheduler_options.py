@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from finder.cli.options.step_numbers import parse_steps
+from finder.cli.options.step_numbers import steps_option
 
 _STUDY = "The study"
 
@@ -33,13 +33,9 @@ SchedulerKwargs = Annotated[
 ]
 PerturbSteps = Annotated[
     int | None,
-    typer.Option(
-        parser=parse_steps,
-        min=1,
-        metavar="STEPS",
-        help="With --scheduler pbt or pb2: environment steps after which members copy better ones (default: a tenth of "
+    steps_option(
+        "With --scheduler pbt or pb2: environment steps after which members copy better ones (default: a tenth of "
         "--env-steps).",
-        show_default=False,
-        rich_help_panel=_STUDY,
+        panel=_STUDY,
     ),
 ]

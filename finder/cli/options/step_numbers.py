@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import typer
+
+
+def steps_option(help_text: str, *names: str, panel: str | None = None) -> Any:
+    """Return an option that takes a number of environment steps.
+
+    Args:
+        help_text: Its help.
+        *names: Its flags. Defaults to the one that is named like its parameter.
+        panel: The panel of its help.
+    """
+    return typer.Option(
+        *names, parser=parse_steps, min=1, metavar="STEPS", help=help_text, show_default=False, rich_help_panel=panel
+    )
 
 
 def parse_steps(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from rich.text import Text
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands, print_json, print_note, results
 from finder.progress.search_progress import seconds_text
-from studies.words import counted, number_text, rate_text
+from studies.spaces.rate_schedules import end_text, schedules_in
+from studies.words import counted, number_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from agents.state_files.header import CheckpointHeader
@@ -30,6 +32,17 @@ def print_begin(folder: RunFolder) -> None:
             f"{agent} on {settings.env}, seed {settings.seed}, {budget_text(settings)} · in {folder.path}",
         )
     )
+
+
+def print_ending_schedules(settings: RunSettings) -> None:
+    """Print a note on each learning-rate schedule that ends before the run does."""
+    from agents.config.work import gradient_steps_in
+
+    config = settings.agent_spec().config
+    n_steps = None if settings.env_steps is None else gradient_steps_in(config, settings.env_steps)
+    for name, schedule in schedules_in(settings.config).items():
+        if text := end_text(schedule, n_steps):
+            print_note(f"{f'{name}: ' if name else ''}the schedule {text}.")
 
 
 def print_resumed(header: CheckpointHeader, why_new_episodes: str) -> None:
@@ -84,14 +97,15 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
                 (mean, "bold green"),
                 ""
                 if result.best_return is None
-                else f"   mean of the last {counted(min(100, result.episodes), 'episode')}",
+                else f"   mean of the last {counted(_mean_episodes(result), 'episode')}",
+                _evaluated_text(result),
                 f"   {result.env_steps:,} steps, {counted(result.episodes, 'episode')}   {folder.path}",
             ),
             soft_wrap=True,
         )
     if not output.quiet:
-        if result.mean_return is None and (hint := _no_limit_hint(folder.settings)):
-            print_note(f"no episode has ended: {hint}.")
+        if result.mean_return is None and (advice := _no_episode_advice(folder.settings, result.env_steps)):
+            print_note(f"no episode has ended. {advice}")
 
         for name, own in result.custom_metrics.items():
             span = f"{number_text(own['min'])} to {number_text(own['max'])}"
@@ -99,6 +113,20 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
         errors().print(Text(f"{result.reason} · {seconds_text(result.wall_seconds)} of training", "dim"))
         plot = f"finder plot {shlex.quote(str(folder.path))}"
         print_commands("Next", [_playing(folder), (plot, "returns and losses, in one HTML file")])
+
+
+def _mean_episodes(result: RunResult) -> int:
+    return result.mean_episodes or min(100, result.episodes)  # results of earlier versions have no number
+
+
+def _evaluated_text(result: RunResult) -> str:
+    """Return the last evaluation as part of the headline; "" without evaluations."""
+    last = result.evaluation
+    if last is None:
+        return ""
+    spread = math.nan if last["std_return"] is None else last["std_return"]
+    at = "" if last["env_steps"] == result.env_steps else f" after {last['env_steps']:,} steps"
+    return f"   evaluated {spread_text(last['mean_return'], spread)}{at}"
 
 
 def _playing(folder: RunFolder) -> tuple[str, str]:
@@ -119,12 +147,13 @@ def _playing(folder: RunFolder) -> tuple[str, str]:
     return f"{command} --episodes 10", "returns without exploration"
 
 
-def _no_limit_hint(settings: RunSettings) -> str:
+def _no_episode_advice(settings: RunSettings, env_steps: int) -> str:
     from agents.environments import EnvironmentSpec
-    from agents.environments.time_limits import no_limit_hint
+    from agents.environments.time_limits import no_episode_advice
 
     with redirect_stdout_to_stderr():
-        return no_limit_hint(EnvironmentSpec.of_described(settings))
+        n_copies = int(settings.config.get("n_envs", 1))
+        return no_episode_advice(EnvironmentSpec.of_described(settings), n_copies, env_steps)
 
 
 def print_stopped(folder: RunFolder, result: RunResult) -> None:

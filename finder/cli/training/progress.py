@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from agents.training.trainer import Trainer
     from finder.long_run.run_folder import RunSettings
 
-_WINDOW = 100
-"""Number of episodes of the mean return."""
-
 _SPEED_SECONDS = 60.0
 """Seconds of the speed from which the remaining time is estimated."""
 
@@ -104,8 +101,8 @@ class PlainTraining(Callback):
         parts.append(f"{steps} of {budget:,} steps" if budget is not None else counted(trainer.env_steps, "step"))
         parts.append(counted(len(history.returns), "episode"))
         if history.returns:
-            mean, best = number_text(history.mean_return(_WINDOW)), number_text(max(history.returns))
-            parts.append(f"return {mean} (best {best})")
+            mean = number_text(history.mean_return(history.n_recent(trainer.env_steps)))
+            parts.append(f"return {mean} (best {number_text(max(history.returns))})")
         if speed := self._steps_per_second():
             parts.append(f"{speed:,.0f} steps/s")
         parts += [rates] if (rates := rates_text(trainer)) else []

@@ -15,7 +15,14 @@ from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError, cause_of
 from finder.cli.session import INTERRUPTED_CODE
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
-from finder.cli.training.messages import budget_text, conclude, print_begin, print_resumed, print_stopped
+from finder.cli.training.messages import (
+    budget_text,
+    conclude,
+    print_begin,
+    print_ending_schedules,
+    print_resumed,
+    print_stopped,
+)
 from finder.progress.console import errors, print_error, print_note
 from studies.words import counted, number_text
 
@@ -127,6 +134,7 @@ def run(
     signals = StopOnSignals(print_stopping)
     if not output.quiet:
         print_begin(folder)
+        print_ending_schedules(folder.settings)
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout_to_stderr())
         shown = training_progress(folder.settings, output.quiet)
@@ -147,12 +155,12 @@ def run(
             folder.begin(training.write_initial_checkpoint)
         try:
             result = training.train(further=further, hangs=lambda reason: _end_hung(folder, reason))
-        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
-            is_stopped = isinstance(error, KeyboardInterrupt)
-            if not is_stopped and (signals.received is None or cause_of(error) != "environment"):
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - of an agent, an environment or a callback
+            is_failure = isinstance(error, Exception)
+            if is_failure and (signals.received is None or cause_of(error) != "environment"):
                 return _print_failure(folder, error)
             if not output.quiet:
-                if not is_stopped:
+                if is_failure:
                     print_note(
                         f"the environment failed after the signal, which may have ended its simulator too: "
                         f"{type(error).__name__}: {error}"
@@ -219,7 +227,8 @@ def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
 
 def _done_text(folder: RunFolder) -> str:
     """Return the progress of a run as text."""
-    header, mean = _newest(folder)[1], (folder.result or {}).get("mean_return")
+    header, result = _newest(folder)[1], folder.result or {}
+    mean = result.get("mean_return") if result.get("mean_of_100") is None else result["mean_of_100"]
     value = "" if mean is None else f", with a mean return of {number_text(mean)}"
     made = f"{counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
     return f"it has made {made}{value}"

@@ -11,7 +11,8 @@ import typer
 
 from finder.cli.advice import print_doubts
 from finder.cli.training.messages import print_pick
-from finder.progress.console import print_error
+from finder.progress.console import print_error, print_note
+from studies.spaces.rate_schedules import stretch_text
 from studies.storage.commands import storage_flag
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ def settings_of_pick(
             print_error(f"the study {study!r} has no pick to train: {reason}", see)
             raise typer.Exit(2 if opened.spec.metrics else 1)
         pick = best(opened, trial)
-        spec = recommended_agent(opened, pick, agent, weights, env)
+        budget = _with_limit(chosen, opened.spec.horizon or DEFAULT_STEPS)
+        spec = recommended_agent(opened, pick, agent, weights, env, env_steps=budget["env_steps"])
         callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
-        limited = _with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS)
+        limited = {**budget, "callbacks": callbacks}
         settings = RunSettings(
             agent=with_absolute_path(agent or pick.agent),
             config=spec.config.to_dict(),
@@ -105,6 +107,9 @@ def settings_of_pick(
         )
         if not quiet:
             print_pick(pick, settings, chosen=trial is not None)
+            stretching = stretch_text(pick.config, opened.spec.env_steps, settings.env_steps)
+            if stretching:
+                print_note(stretching[:1].lower() + stretching[1:])
             if trial is None:
                 print_doubts(opened, pick)
     return settings

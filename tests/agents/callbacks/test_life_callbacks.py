@@ -36,7 +36,7 @@ from agents import (
 )
 from agents.callbacks.history_file import EPISODES_SCHEMA, GrowingTable
 from agents.callbacks.signals import StopOnSignals
-from agents.environments.time_limits import limit_without_one, no_limit_hint, time_limit
+from agents.environments.time_limits import limit_without_one, no_episode_advice, time_limit
 from agents.training.listeners import CallbackList
 
 WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
@@ -203,9 +203,27 @@ class TestUnlimitedEvaluations:
         limit = {"CartPole-v1": 500, "CliffWalking-v1": None}[environment]
         assert time_limit(EnvironmentSpec(environment)) == limit
         assert time_limit(EnvironmentSpec(environment, max_episode_steps=9)) == 9
-        python = "EnvironmentSpec(..., max_episode_steps=N)"
-        hint = f"CliffWalking-v1 has no time limit: give it one (--max-episode-steps N; in Python {python})"
-        assert no_limit_hint(EnvironmentSpec(environment)) == ("" if limit else hint)
+
+    def test_advice_where_no_episode_ended_names_steps(self) -> None:
+        limited = EnvironmentSpec("CartPole-v1")
+        assert no_episode_advice(limited, 8, 1_600) == (
+            "8 copies of CartPole-v1 made 200 steps each, and an episode may have 500: give --env-steps 4000 "
+            "(env_steps=4000), or n_envs=1 (--set n_envs=1)."
+        )
+        assert no_episode_advice(limited, 8, 400) == (
+            "8 copies of CartPole-v1 made 50 steps each, and an episode may have 500: give --env-steps 4000 "
+            "(env_steps=4000)."
+        )
+        assert no_episode_advice(limited, 1, 100) == (
+            "CartPole-v1 made 100 steps, and an episode may have 500: give --env-steps 500 (env_steps=500)."
+        )
+        endless = "a time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
+        assert no_episode_advice(EnvironmentSpec("CliffWalking-v1"), 8, 4_000) == (
+            "8 copies of CliffWalking-v1 made 500 steps each, and episodes are longer: give more, such as --env-steps "
+            f"16000 (env_steps=16000), or n_envs=1 (--set n_envs=1). If episodes never end, give {endless}."
+        )
+        assert no_episode_advice(limited) == ""
+        assert no_episode_advice(EnvironmentSpec("CliffWalking-v1")) == f"Give episodes that never end {endless}."
 
     @pytest.mark.slow
     def test_stop_interrupts_evaluation_which_resume_repeats(self) -> None:

@@ -16,6 +16,7 @@ from agents.algorithms.dqn import DQNConfig
 from agents.algorithms.ppo import PPOConfig
 from agents.algorithms.sac import SACConfig
 from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.config.optimizers import OptimizerSpec
 from agents.contract.registry import ALGORITHMS, agent_class
 from agents.errors import ConfigurationError
 
@@ -80,6 +81,33 @@ def test_rate_in_an_optimizer_counts_wherever_the_optimizer_is_given():
         assert (spec.name, spec.learning_rate) == ("sgd", 0.5)
     own = AgentConfig.from_dict({"critic.optimizer": "sgd(learning_rate=0.5)", "critic.learning_rate": 0.1})
     assert own.optimizer_spec("critic").learning_rate == 0.1
+
+
+@pytest.mark.parametrize(
+    ("label", "rate"),
+    [
+        ("sgd( learning_rate = 0.5)", 0.5),
+        ("adam( CosineDecay (0.5, 100))", OptimizerSpec.of("adam(CosineDecay(0.5, 100))").learning_rate),
+        ("my.learning_rate_tools:Opt", 0.25),
+        ("my.module:Opt(learning_rate_decay=0.5)", 0.25),
+        ('my.module:Opt(note="learning_rate")', 0.25),
+    ],
+)
+def test_label_sets_the_learning_rate_only_if_it_has_one(label, rate):
+    """A name or another argument that contains the words is no learning rate."""
+    default = DQNConfig().learning_rate
+    for config in (DQNConfig(optimizer=label), DQNConfig.from_dict({"optimizer": label})):
+        assert config.learning_rate == (default if rate == 0.25 else rate)
+    assert DQNConfig(learning_rate=0.25).replace({"optimizer": label}).learning_rate == rate
+    config = DQNConfig(learning_rate=0.25, optimizers={"critic": {"optimizer": label}})
+    assert config.optimizer_spec("critic").learning_rate == rate
+    assert DQNConfig(learning_rate=0.25, optimizers={"critic": label}).optimizer_spec("critic").learning_rate == rate
+
+
+def test_errors_in_the_optimizers_of_a_config_name_their_owner():
+    for named in ("sgd(momentum", {"optimizer": "sgd(momentum"}, {"optimizer": "sgd(learning_rate=fast)"}):
+        with pytest.raises(ConfigurationError, match=r"^optimizers, critic: "):
+            DQNConfig(optimizers={"critic": named})
 
 
 def test_dotted_names_set_optimizer_arguments():
@@ -182,7 +210,7 @@ WRONG = [
     ({"gamma": 1.01}, "gamma must be >= 0 and <= 1, got 1.01."),
     ({"gamma": float("nan")}, "gamma must be finite and >= 0 and <= 1, got nan."),
     ({"vf_coef": float("inf")}, "vf_coef must be finite and >= 0, got inf."),
-    ({"hidden_sizes": 64}, "hidden_sizes must be a list of whole numbers or null, got 64."),
+    ({"hidden_sizes": 64}, "hidden_sizes must be a list of whole numbers or null, got 64: write [64], and several"),
     ({"hidden_sizes": [64, "x"]}, "hidden_sizes must be a list of whole numbers or null, got [64, 'x']."),
     ({"activation": 3}, "activation must be text, got 3."),
     ({"normalize_observations": 3}, "normalize_observations must be true or false, got 3."),

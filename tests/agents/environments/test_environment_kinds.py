@@ -13,6 +13,7 @@ import time
 import traceback
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -339,6 +340,81 @@ def test_copy_that_hangs_is_killed():
     processes = made._copies._vector.processes  # type: ignore[attr-defined]
     within(300, made.close)
     assert not any(process.is_alive() for process in processes)
+
+
+class Counting(gym.Env[np.ndarray, int]):
+    """Environment that counts its steps in a file of its seed, and notes there that it was closed."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    file: Path | None = None
+
+    def __init__(self, folder: str, hangs_at_close: bool = False) -> None:
+        self.folder, self.hangs_at_close = folder, hangs_at_close
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.file = Path(self.folder) / str(seed)
+        self.file.write_text("")
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        assert self.file is not None
+        with self.file.open("a") as file:
+            file.write("+")
+        return np.zeros(1, np.float32), float(action), False, False, {}
+
+    def count(self) -> str:
+        assert self.file is not None
+        return self.file.read_text()
+
+    def close(self) -> None:
+        if self.file is not None:  # not the one whose spaces are read
+            with self.file.open("a") as file:
+                file.write(" closed")
+            if self.hangs_at_close:
+                time.sleep(3600)
+
+
+@pytest.mark.real
+def test_processes_of_copies_that_leave_are_closed_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agents.environments.vector.asynchronous.CLOSE_SECONDS", 600.0)
+    made = environments("async", 5, Counting, folder=str(tmp_path))
+    made.reset(range(5))
+    processes = made._copies._vector.processes  # type: ignore[attr-defined]
+    for kept, actions in (([0, 1, 2, 3, 4], [0, 1, 0, 1, 1]), ([4, 1, 3], [1, 0, 1]), ([2, 0], [0, 1])):
+        made.select(kept)  # in the end copies 3 and 4 in this order
+        for _ in range(2):
+            assert made.step(np.array(actions)).rewards.tolist() == actions
+    assert [process.is_alive() for process in processes] == [False, False, False, True, True]
+    written = {"0": "++ closed", "1": "++++ closed", "2": "++ closed", "3": "++++++", "4": "++++++"}
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == written
+    answers = made.call("count", [], range(2))
+    assert [answers[i].result for i in range(2)] == ["++++++"] * 2
+    made.reset([8, 9])
+    made.step(np.array([0, 1]))
+    assert made.call("count", [], [1])[1].result == "+"
+    assert (tmp_path / "9").read_text() == "+"
+    made.close()
+    assert not any(process.is_alive() for process in processes)
+    assert (tmp_path / "8").read_text() == "+ closed"
+
+
+@pytest.mark.real
+def test_copies_that_leave_are_killed_if_they_hang_or_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agents.environments.vector.asynchronous.CLOSE_SECONDS", 0.2)
+    made = environments("async", 3, Counting, folder=str(tmp_path), hangs_at_close=True)
+    made.reset(range(3))
+    processes = made._copies._vector.processes  # type: ignore[attr-defined]
+    processes[0].kill()
+    processes[0].join()
+    within(60, lambda: made.select([2]))
+    assert [process.is_alive() for process in processes] == [False, False, True]
+    assert made.step(np.array([1])).rewards.tolist() == [1.0]
+    processes[2].kill()
+    processes[2].join()
+    with pytest.raises(RuntimeError, match=r"copy 0 \(exit code -9\)"):
+        made.step(np.array([1]))
+    made.close()
 
 
 # --- actors that die, environments of a script

@@ -23,6 +23,7 @@ from agents.errors import ConfigurationError, NonFiniteError
 from agents.training.call_progress import CallProgress
 from agents.training.line_interval import seconds_between_lines
 from agents.training.listeners import EVENTS, CallbackList
+from agents.training.records import n_recent_episodes
 from agents.training.run import Budget
 
 
@@ -483,6 +484,32 @@ def test_progress_prints_lines():
     assert lines[-1].endswith("mean return 4.5  best 5.0")
     assert "6 steps" in lines[-1]
     assert "2 episodes" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("ends", "environments", "env_steps", "expected"),
+    [
+        ([], [], 10, 0),
+        ([1500 * n for n in range(1, 41)], [0] * 40, 60_000, 8),
+        ([12_000] * 4 + [24_000] * 4, [0, 1, 2, 3] * 2, 40_000, 4),  # none in the last fifth: one per copy
+        ([100], [0], 1000, 1),
+        (list(range(1, 2001)), [0] * 2000, 2000, 100),
+        (list(range(1, 101)), [0] * 100, 100, 20),
+    ],
+)
+def test_recent_episodes_are_those_of_the_last_fifth(
+    ends: list[int], environments: list[int], env_steps: int, expected: int
+) -> None:
+    assert n_recent_episodes(ends, environments, env_steps) == expected
+
+
+def test_progress_line_shows_the_mean_of_the_last_fifth():
+    stream = io.StringIO()
+    run = trainer(callbacks=[Progress(every_seconds=60, stream=stream)], env={"rewards": (1.0, 2.0)})
+    run.train(env_steps=60)
+    returns, n_recent = run.history.returns, run.history.n_recent(60)
+    assert 0 < n_recent < len(returns)
+    assert f"mean return {np.mean(returns[-n_recent:]):.1f}" in stream.getvalue().splitlines()[-1]
 
 
 def test_progress_speed_is_correct_within_first_rollout():

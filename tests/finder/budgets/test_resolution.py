@@ -10,14 +10,17 @@ from agents.contract.spec import AgentSpec
 from finder.budgets.budgeted import refuse_contradictions
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.estimating import Measured
-from finder.budgets.plan_numbers import notes_on_first_updates
-from finder.budgets.resolution import least_steps, within_minutes, within_steps
+from finder.budgets.plan_numbers import Courses, notes_on_first_updates
+from finder.budgets.resolution import _Budget, _Design, within_minutes, within_steps
 from finder.trials.speed import Speed
+from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.spec.budget_rules import check_horizon
 from studies.spec.spec import StudySpec
 
-AGENTS = {"ppo": AgentSpec.of("ppo", "CartPole-v1", {"n_envs": 4, "n_steps": 32})}
+AGENTS = {"ppo": AgentSpec.of("ppo", "CartPole-v1", {"n_envs": 1, "n_steps": 128})}
+LEAST = [500]
+"""Fewest environment steps of a run: those of an episode."""
 
 
 def all_at_once(n_seeds: int) -> int:
@@ -46,12 +49,7 @@ def measured(run_seconds: float, start_seconds: float = 3.0) -> Measured:
 
 def in_minutes(own: StudySpec, *, run_seconds: float = 0.001, spent: float = 4.0) -> StudySpec:
     """Return the study with what is chosen for its minutes, of which the search has taken some seconds already."""
-    return within_minutes(own, measured(run_seconds), all_at_once, AGENTS, spent)
-
-
-def test_least_steps_are_two_updates_and_an_episode() -> None:
-    assert least_steps(AGENTS) == 500  # the step limit of CartPole-v1
-    assert least_steps({"dqn": AgentSpec.of("dqn", "CartPole-v1", {"learning_starts": 1_000})}) == 2_000
+    return within_minutes(own, measured(run_seconds), all_at_once, LEAST, spent)
 
 
 def test_runs_that_end_before_the_first_update_are_noted() -> None:
@@ -70,7 +68,7 @@ def test_first_rungs_before_the_first_update_are_noted(name: str) -> None:
     [note] = notes_on_first_updates(short, AGENTS)
     assert note == (
         "the first rung is at 120 environment steps, and ppo makes its first update after 128: untrained trials are "
-        "equal, and continue together (pruner argument min_resource)"
+        "equal, and continue together (scheduler argument min_resource)"
     )
     later = short.model_copy(update={"pruner_kwargs": {"min_resource": 200}})
     assert notes_on_first_updates(later, AGENTS) == []
@@ -81,7 +79,7 @@ def test_smaller_designs_come_before_searches_of_a_single_trial() -> None:
         name="s", agents="ppo", env="CartPole-v1", env_steps=3_475, total_env_steps=36_680, pruner="none",
         params={"gamma": "0.9:0.99"},
     )  # fmt: skip
-    chosen = within_steps(own, all_at_once, AGENTS)
+    chosen = within_steps(own, all_at_once, LEAST)
     assert (chosen.n_trials, len(chosen.seeds), chosen.confirm, chosen.confirm_seeds) == (4, 1, 2, 3)
 
 
@@ -103,6 +101,44 @@ def test_number_of_trials_follows_for_a_sampler() -> None:
     assert in_minutes(own).n_trials == 10
 
 
+@pytest.mark.parametrize(
+    ("own", "most"), [({}, 20), ({"env_steps": 1_000}, 20), ({"total_env_steps": 30_000_000, "horizon": 20_000}, 2)]
+)
+def test_planning_simulates_few_searches(own: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Designs of equal trials share simulations, as do searches of many trials; some numbers need none."""
+    simulated = []
+
+    def counting(spec: StudySpec, n_trials: int, at_once: int) -> Any:
+        simulated.append(n_trials)
+        return expected_courses(spec, n_trials, at_once)
+
+    monkeypatch.setattr("finder.budgets.plan_numbers.expected_courses", counting)
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "params": {"gamma": "0.9:0.99"}}
+    within_steps(StudySpec(**{"total_env_steps": 150_000, **asked, **own}), lambda n_seeds: 24 // n_seeds, LEAST)
+    assert len(simulated) <= most
+
+
+@pytest.mark.parametrize("n_trials", [1, 20, 200, 201, 240, 1_000])
+@pytest.mark.parametrize("size", [8, 30, 128, 1_000])
+def test_shared_courses_are_those_of_each_study(n_trials: int, size: int) -> None:
+    own = spec(env_steps=1_000, pruner="race", params={"gamma": "0.9:0.99"})
+    courses = Courses(lambda _: size)
+    for n in (37, 5_000, n_trials):
+        found = courses.of(own.model_copy(update={"n_trials": n}))
+    assert found == expected_courses(own, n_trials, size)
+
+
+@pytest.mark.parametrize("length", [1, 500, 900, 1_010, 5_000, 100_000])
+@pytest.mark.parametrize("amount", [100, 7_990, 32_000, 10**9])
+def test_design_reaches_a_length_with_the_most_steps_within_its_budget(length: int, amount: int) -> None:
+    own = spec(env_steps=1_000, params={"gamma": "0.9:0.99"})
+    budget = _Budget(amount=amount, cost=lambda one: 8 * one.budget, field="", given="", text=str)
+    for factor in (1, 2):
+        design = _Design(own, least=500, longest=5_000, factor=factor)
+        steps = design.steps_within(budget)
+        assert design.reaches(length, budget) is (steps is not None and design.reach(steps) >= length)
+
+
 def test_smaller_designs_have_batches_of_their_own_size() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
     numbers = set()
@@ -112,7 +148,7 @@ def test_smaller_designs_have_batches_of_their_own_size() -> None:
         return 60 // n_seeds
 
     spec = StudySpec(**asked, horizon=12_000, minutes=1)  # type: ignore[arg-type]
-    chosen = within_minutes(spec, measured(0.001), of_process, AGENTS, spent=4.0)
+    chosen = within_minutes(spec, measured(0.001), of_process, LEAST, spent=4.0)
     assert len(chosen.seeds) == 1
     assert numbers == {1, 2, 3}
 
@@ -128,7 +164,7 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
     own = {"params": {"gamma": "0.9:0.99"}, "horizon": 1_234}
     chosen = in_minutes(spec(minutes=1, **own))
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)  # 50,000 // 1,234
-    chosen = within_steps(spec(total_env_steps=50_000, **own), all_at_once, AGENTS)
+    chosen = within_steps(spec(total_env_steps=50_000, **own), all_at_once, LEAST)
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)
     chosen = in_minutes(spec(minutes=1, n_trials=8, **own))
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 8)
@@ -177,7 +213,7 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
 
 def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
-    chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), all_at_once, AGENTS)  # type: ignore[arg-type]
+    chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), all_at_once, LEAST)  # type: ignore[arg-type]
     assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps, chosen.confirm_env_steps) == (1, 12, 2_500, 10_000)
 
 
@@ -208,7 +244,7 @@ def test_baseline_is_confirmed_beside_the_finalists_but_leaves_nothing_to_choose
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "trials": rows, "confirm": 1}
 
     def chosen(**fields: Any) -> StudySpec:
-        return within_steps(StudySpec(**asked, **fields, total_env_steps=38_000, horizon=2_000), all_at_once, AGENTS)
+        return within_steps(StudySpec(**asked, **fields, total_env_steps=38_000, horizon=2_000), all_at_once, LEAST)
 
     assert (chosen().env_steps, chosen().confirm_env_steps) == (2_000, None)  # 4 x 3 runs and 5 are 17 runs
     own = chosen(baseline=rows[0])  # 5 more
@@ -219,7 +255,7 @@ def test_lengths_of_finalists_suit_the_long_run() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
 
     def chosen(**fields: Any) -> StudySpec:
-        return within_steps(StudySpec(**{**asked, **fields}), all_at_once, AGENTS)
+        return within_steps(StudySpec(**{**asked, **fields}), all_at_once, LEAST)
 
     for horizon in (30_000, 30_001):  # runs of half of it are rounded up
         own = chosen(horizon=horizon, total_env_steps=1_000_000)
@@ -240,15 +276,18 @@ def test_a_small_space_keeps_its_seeds(budget: int, n_trials: int, n_seeds: int)
     params = {"clip_range": [0.1, 0.2, 0.3, 0.4], "n_epochs": [1, 2]}
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": params, "confirm": 1}
     own = StudySpec(**asked, env_steps=1_000, confirm_seeds=1, total_env_steps=budget - 100)  # type: ignore[arg-type]
-    chosen = within_steps(own, all_at_once, AGENTS)
+    chosen = within_steps(own, all_at_once, LEAST)
     assert (chosen.n_trials, len(chosen.seeds)) == (n_trials, n_seeds)
 
 
 def test_fewer_trials_where_no_run_would_suffice() -> None:
-    # 57 s less 7 s are 5,000 steps of 10 ms; 8 runs of 500 and 4 twice as long take 8,000, 12 and 4 take 10,000.
+    # 57 s less 7 s are 5,000 steps of 10 ms: 8 runs of 500 and 4 twice as long take 8,000, 4 and 4 of 500 take 4,000.
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
-    with pytest.raises(StudyError, match=r"8 trials of 500 environment steps with 1 seed each .* about 1\.6 minutes"):
-        in_minutes(StudySpec(**asked, minutes=1), run_seconds=0.01)  # type: ignore[arg-type]
+    with pytest.raises(StudyError, match=r"4 trials of 500 environment steps with 1 seed each .* about 0\.9 minutes"):
+        in_minutes(StudySpec(**asked, minutes=0.8), run_seconds=0.01)  # type: ignore[arg-type]
+    chosen = in_minutes(StudySpec(**asked, minutes=1), run_seconds=0.01)  # type: ignore[arg-type]
+    assert (chosen.n_trials, chosen.confirm, chosen.confirm_seeds) == (4, 2, 2)
+    assert (chosen.env_steps, chosen.confirm_env_steps) == (625, None)
     chosen = in_minutes(StudySpec(**asked, minutes=1.7), run_seconds=0.01)  # type: ignore[arg-type]
     assert (chosen.n_trials, chosen.confirm, chosen.confirm_seeds) == (8, 2, 2)
     assert (chosen.env_steps, chosen.confirm_env_steps) == (561, 1_122)  # 8,990 steps for 16 runs of 561
@@ -274,23 +313,23 @@ def test_too_few_minutes_for_a_single_trial_are_refused() -> None:
 
 
 def test_total_steps_are_those_of_search_and_confirmation() -> None:
-    assert within_steps(planned(total_env_steps=10_000), all_at_once, AGENTS).env_steps == 5_000
+    assert within_steps(planned(total_env_steps=10_000), all_at_once, LEAST).env_steps == 5_000
     own = planned(total_env_steps=10_000, confirm=1, confirm_seeds=3)
-    assert within_steps(own, all_at_once, AGENTS).env_steps == 2_000
+    assert within_steps(own, all_at_once, LEAST).env_steps == 2_000
 
 
 def test_total_steps_count_on_pruning() -> None:
     # Eight racing trials take 5.2 budgets (`test_limit.py`).
     own = planned(8, total_env_steps=52_000, pruner="race", n_reports=10)
-    assert within_steps(own, all_at_once, AGENTS).env_steps == pytest.approx(10_000, rel=0.01)
+    assert within_steps(own, all_at_once, LEAST).env_steps == pytest.approx(10_000, rel=0.01)
 
 
 def test_too_few_total_steps_are_refused() -> None:
     with pytest.raises(
         StudyError, match=r"999 environment steps are too few: 2 trials .* about 1000 environment steps"
     ):
-        within_steps(planned(total_env_steps=999), all_at_once, AGENTS)
-    assert within_steps(planned(total_env_steps=1_000), all_at_once, AGENTS).env_steps == 500
+        within_steps(planned(total_env_steps=999), all_at_once, LEAST)
+    assert within_steps(planned(total_env_steps=1_000), all_at_once, LEAST).env_steps == 500
 
 
 def test_all_first_trials_are_run_or_the_budget_is_refused() -> None:
@@ -299,12 +338,12 @@ def test_all_first_trials_are_run_or_the_budget_is_refused() -> None:
         "name": "s", "agents": ["ppo"], "env": "CartPole-v1", "env_steps": 10_000, "first": rates,
         "baseline": rates[-1], "params": {"learning_rate": "1e-6:0.1:log"}, "pruner": "none",
     }  # fmt: skip
-    chosen = within_steps(StudySpec(**asked, total_env_steps=200_000), all_at_once, AGENTS)  # type: ignore[arg-type]
+    chosen = within_steps(StudySpec(**asked, total_env_steps=200_000), all_at_once, LEAST)  # type: ignore[arg-type]
     # 5 trials, and 3 finalists with the present values: of three seeds each, and five further ones, 2 trials would fit.
     assert (chosen.n_trials, len(chosen.seeds), chosen.confirm, chosen.confirm_seeds) == (8, 1, 3, 3)
     least = "5 trials of 10,000 environment steps with 1 seed each would take about 110000 "
     with pytest.raises(StudyError, match=least):
-        within_steps(StudySpec(**asked, total_env_steps=90_000), all_at_once, AGENTS)  # type: ignore[arg-type]
+        within_steps(StudySpec(**asked, total_env_steps=90_000), all_at_once, LEAST)  # type: ignore[arg-type]
 
 
 def test_contradictions_are_refused_with_what_to_do() -> None:
@@ -346,3 +385,19 @@ def test_both_budgets_and_episodes_are_refused_by_the_study() -> None:
     for minutes in (0, -1, float("inf"), "soon", "1"):
         with pytest.raises(StudyError, match="minutes is"):
             planned(minutes=minutes)
+
+
+def test_fewer_steps_of_a_run_must_do_only_where_the_budget_is_too_small_for_more() -> None:
+    own = spec(total_env_steps=20_000, params={"gamma": "0.9:0.99"}, n_trials=4)
+
+    def chosen(*least: int) -> int | None:
+        return within_steps(own, all_at_once, iter(least)).env_steps
+
+    def never() -> Any:
+        yield 4_000
+        raise AssertionError("no fewer steps are needed")
+
+    assert within_steps(own, all_at_once, never()).env_steps == 5_000
+    assert chosen(8_000, 500) == 5_000
+    with pytest.raises(StudyError, match=r"4 trials of 6,000 environment steps .* Give --total-env-steps 24000 "):
+        chosen(8_000, 6_000)

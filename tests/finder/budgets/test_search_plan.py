@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from finder import dry_run, tune
 from finder.budgets.plan_numbers import most_steps
 from finder.budgets.search_plan import SearchPlan, TimeEstimate, chosen_text
 from studies.adapters.expected_pruning import Stage
+from studies.errors import StudyError
 from studies.spec.spec import StudySpec
 
 
@@ -86,3 +90,8 @@ def test_plan_is_json() -> None:
     assert found["total_env_steps"] == {"most": 39_000, "expected": 30_600}
     assert found["rungs"][0] == {"env_steps": 200, "trials_that_continue": 7}
     assert found["seconds"]["total_seconds"] == 89.4
+
+
+def test_more_trials_than_can_be_planned_are_refused() -> None:
+    with pytest.raises(StudyError, match="n_trials is 1,000,000,000: give at most 1,000,000"):
+        dry_run(tune, "ppo", "CartPole-v1", {"learning_rate": "1e-5:1e-2"}, n_trials=1_000_000_000, storage=None)

@@ -215,7 +215,7 @@ def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]
 @pytest.mark.parametrize(
     ("minutes", "horizon", "note"),
     [  # 0.1 s a step: at 2 minutes about 1,100 steps for 11, 7 or 5 runs
-        (2, 100, None),
+        (2, 80, None),
         (2, 300, "with 1 seed instead of 3, so that runs are longer"),
         (
             2,

@@ -47,3 +47,11 @@ def test_program_that_the_shell_finds_has_its_name_alone(
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("sys.argv", ["pytest"])
     assert "Next  finder best s " in printed(capsys)
+
+
+def test_purposes_are_below_commands_that_are_very_long(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    print_commands("Next", [(f"finder opt {'x' * 200}", "another study"), ("finder show s", "every trial")])
+    assert capsys.readouterr().err.splitlines() == [
+        f"Next  finder opt {'x' * 200}", "        another study", "      finder show s", "        every trial",
+    ]  # fmt: skip

@@ -293,7 +293,7 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
         "Measuring the speed of the search for its budget ...",
         "Study a study in memory only",
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps",
-        "      ppo on CartPole-v1, metric return, pruner median, inline",
+        "      ppo on CartPole-v1, metric return, scheduler median, inline",
         "▸ #0 learning_rate 1e-3 started",
         "✓ #0  20.0 ± 2.8  1:01 min  learning_rate 1e-3",
         "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",
@@ -319,13 +319,16 @@ def test_progress_lines_are_two_seconds_apart_and_later_ten(study: OpenStudy, cl
     assert lines(40) == 4
 
 
-def test_time_left_is_at_most_that_of_the_budget(study: OpenStudy, clock: Clock) -> None:
-    tracker = Tracker(clock)
-    tracker.time_limited(35.0)
-    play(tracker, study, clock)  # 30 seconds, with about 10 left
-    assert tracker.seconds_left == pytest.approx(5.0)
-    clock.now += 10
-    assert tracker.seconds_left == 0.0
+def test_time_limit_is_named_where_the_estimate_is_longer(study: OpenStudy, clock: Clock) -> None:
+    def left(limit: float) -> str:
+        progress = PlainProgress(Console(file=io.StringIO(), width=1000), own := Clock())
+        progress.time_limited(limit)
+        play(progress, study, own)  # 30 seconds, with about 10 left
+        return progress.summary()[-1]
+
+    assert left(41.0) == "about 10 s left"
+    assert left(35.0) == "at most 5 s left (time limit)"
+    assert left(25.0) == "at most 0 s left (time limit)"
 
 
 def test_live_display_shows_running_trials(study: OpenStudy, clock: Clock) -> None:
@@ -501,7 +504,7 @@ def test_lines_are_cut_between_words_in_a_narrow_terminal(study: OpenStudy, cloc
     ]
     output = out.getvalue()
     assert "failed: ValueError: the …" in output
-    assert "      ppo on CartPole-v1, metric return, pruner median,\n      inline" in output
+    assert "      ppo on CartPole-v1, metric return, scheduler median,\n      inline" in output
 
 
 def test_phases_have_names_and_no_time_left(study: OpenStudy, clock: Clock) -> None:

@@ -391,7 +391,7 @@ class TestProcesses:
                 super().episodes(records)
                 if records and not self.failed:
                     self.failed = True
-                    await_end_of_trial(executor._dispatcher.broker)
+                    await_end_of_trial(executor._workers.broker)
                     raise KeyboardInterrupt
 
         listener = Failing()

@@ -15,6 +15,7 @@ from agents import AgentSpec
 from finder.executors.batches import Batching
 from finder.executors.message_broker import MessageBroker
 from finder.executors.trial_dispatcher import TrialDispatcher
+from finder.executors.worker_pool import Workers
 from finder.trials.trial import INTERRUPTED, BudgetSpent, Outcome, TrialSpec
 from studies.errors import StudyError
 
@@ -80,7 +81,9 @@ def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.Monkey
         for number in range(2)
     )
     listener = RecordingListener()
-    dispatcher = TrialDispatcher(WaitingCrew(), listener, n_jobs=1, batching=Batching(), name="waiting", reuses=True)
+    dispatcher = TrialDispatcher(
+        Workers(WaitingCrew()), listener, n_jobs=1, batching=Batching(), name="waiting", reuses=True
+    )
     dispatcher.run(lambda: next(trials, None))
     assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {0: "complete", 1: "complete"}
 
@@ -96,7 +99,9 @@ def test_budget_is_kept_while_no_process_sends_an_event(monkeypatch: pytest.Monk
     monkeypatch.setattr("finder.executors.trial_dispatcher.BEAT_SECONDS", 0.1)
     monkeypatch.setattr("finder.executors.trial_dispatcher.STOP_SECONDS", 0.1)
     listener = Spent()
-    dispatcher = TrialDispatcher(Endless(), listener, n_jobs=1, batching=Batching(), name="waiting", reuses=True)
+    dispatcher = TrialDispatcher(
+        Workers(Endless()), listener, n_jobs=1, batching=Batching(), name="waiting", reuses=True
+    )
     with pytest.raises(BudgetSpent):
         dispatcher.run(trials_of(1))
     assert listener.outcomes[0].state == "interrupted"
@@ -130,7 +135,7 @@ class Interrupting(RecordingListener):
 
 def test_interrupted_processes_have_time_to_stop():
     crew, listener = StoppingCrew(), Interrupting()
-    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
+    dispatcher = TrialDispatcher(Workers(crew), listener, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
     with pytest.raises(KeyboardInterrupt):
         dispatcher.run(trials_of(1))
     assert not crew.process.killed
@@ -150,14 +155,38 @@ def test_batch_goes_to_the_process_that_has_compiled_its_structure():
         return TrialSpec(number=number, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,))
 
     batching = Batching(members=8)
-    dispatcher = TrialDispatcher(Endless(), RecordingListener(), n_jobs=2, batching=batching, name="kept", reuses=True)
+    workers = Workers(Endless())
+    dispatcher = TrialDispatcher(workers, RecordingListener(), n_jobs=2, batching=batching, name="kept", reuses=True)
     for number, units in enumerate((8, 16)):
         dispatcher._assign([trial(number, units)])
-    for worker in dispatcher.workers.values():
+    for worker in workers.values():
         worker.running.clear()
     for number, units in ((2, 16), (3, 8)):
         dispatcher._assign([trial(number, units)])
-    assert [[each.number for each in worker.batch] for worker in dispatcher.workers.values()] == [[3], [2]]
+    assert [[each.number for each in worker.batch] for worker in workers.values()] == [[3], [2]]
+
+
+class NoWait(WaitingCrew):
+    """A crew whose processes run at once, and that counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_started = 0
+
+    def start(self, number: int) -> Waiting:
+        self.n_started += 1
+        return Waiting(self.broker, 0.0)
+
+
+def test_workers_of_populations_serve_another_run_with_its_own_listener():
+    crew = NoWait()
+    workers, listeners = Workers(crew), [RecordingListener(), RecordingListener()]
+    for listener in listeners:
+        TrialDispatcher(workers, listener, n_jobs=1, batching=Batching(members=8), name="kept").run(trials_of(1))
+    assert [list(listener.outcomes) for listener in listeners] == [[0], [0]]
+    assert crew.n_started == len(workers) == 1
+    workers.close()
+    assert not workers
 
 
 class Saving:
@@ -214,7 +243,7 @@ def test_process_that_saves_its_trials_is_killed_when_it_is_silent_or_takes_too_
     clock = [0.0]
     monkeypatch.setattr("finder.executors.trial_dispatcher.time", SimpleNamespace(monotonic=lambda: clock[0]))
     crew, listener = SavingCrew(clock, rounds, is_silent=is_silent), Interrupting()
-    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="saving", reuses=True)
+    dispatcher = TrialDispatcher(Workers(crew), listener, n_jobs=1, batching=Batching(), name="saving", reuses=True)
     with pytest.raises(KeyboardInterrupt):
         dispatcher.run(trials_of(1))
     assert crew.process.killed == (reason == INTERRUPTED)
@@ -230,11 +259,11 @@ class InterruptedTwice(SavingCrew):
 
 def test_second_interrupt_kills_processes_at_once():
     crew, listener = InterruptedTwice([0.0], 1, is_silent=True), RecordingListener()
-    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="saving", reuses=True)
+    dispatcher = TrialDispatcher(Workers(crew), listener, n_jobs=1, batching=Batching(), name="saving", reuses=True)
     with pytest.raises(KeyboardInterrupt):
         dispatcher.run(trials_of(1))
     assert crew.process.killed
-    dispatcher.close()  # waits for no process
+    dispatcher.workers.close()  # waits for no process
 
 
 class GoneBroker(MessageBroker):
@@ -253,7 +282,7 @@ class GoneBroker(MessageBroker):
 def test_end_of_the_broker_is_an_error_that_commands_print():
     crew, listener = SavingCrew([0.0], 1, is_silent=True), RecordingListener()
     crew.broker = GoneBroker()
-    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="gone", reuses=True)
+    dispatcher = TrialDispatcher(Workers(crew), listener, n_jobs=1, batching=Batching(), name="gone", reuses=True)
     with pytest.raises(StudyError, match="start the study again"):
         dispatcher.run(trials_of(1))
     assert crew.process.killed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -95,6 +96,18 @@ def test_optimizer_with_a_schedule_runs_once_and_a_note_says_so():
     plan = dry_run(finder.find, learning_rates=[1e-3, 1e-2], storage=None, **QUICK)
     assert plan.n_trials == 3
     assert plan.notes[-1] == "adam(ExponentialDecay(0.01, 100, 0.5)) runs once: its learning rate is a schedule"
+
+
+def test_plan_names_schedules_that_end_early():
+    finder = OptFinder("ppo", ["adam(CosineDecay(0.001, 2))", "adam(CosineDecay(0.001, 100000))"], ENV)
+    plan = dry_run(finder.find, storage=None, **QUICK)
+    early = [note for note in plan.notes if "ends after" in note]
+    assert len(early) == 1
+    assert re.fullmatch(
+        r"adam\(CosineDecay\(0.001, 2\)\): CosineDecay ends after 2 of about \d+ gradient steps: the learning rate is "
+        "0 from then on",
+        early[0],
+    )
 
 
 def test_labels_name_the_schedules_of_learning_rates():

@@ -104,7 +104,7 @@ class TestReadSuggestion:
     @pytest.mark.slow
     def test_skipped_points_are_not_used_for_the_suggestion(self):
         finder = LRFinder(small("dqn"))
-        result = finder.find(1e-6, 1.0, N=100, metrics="loss", storage=None)
+        result = finder.find(1e-6, 1.0, N=100, metrics="loss", seeds=1, storage=None)
         rates, values = result.curve()
         sources = result.losses.sources()
         assert len(sources) == len(rates)

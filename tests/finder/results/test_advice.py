@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from finder.cli.app import app
-from finder.results.advice import advice, advice_of, call_text, changed_words, file_keys, with_plan
+from finder.results.advice import advice, advice_of, call_text, changed_words, file_keys, run_file_text, with_plan
 from studies.analysis.conclusion import conclusion
 from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, repeat_search
 from studies.defaults import DEFAULT_STORAGE
@@ -87,6 +87,19 @@ def test_remedy_is_written_as_arguments_of_the_call(remedy: Remedy, text: str) -
 
 
 @pytest.mark.parametrize(
+    ("remedy", "text"),
+    [
+        (repeat_search("runs the rest"), "the same call again"),
+        (more_seeds(SPEC, 3), "the same call with seeds=3, name='s-3-seeds'"),
+        (RATES, "the same call with trials=[{'learning_rate': 1e-05}, {'learning_rate': 3e-05}]"),
+        (WIDER, "the same call with 'learning_rate': '1e-05:10:log' in params, name='s-wider'"),
+    ],
+)
+def test_remedy_is_written_as_arguments_of_run_file(remedy: Remedy, text: str) -> None:
+    assert run_file_text(remedy) == text
+
+
+@pytest.mark.parametrize(
     ("remedy", "kind", "keys"),
     [
         (more_seeds(SPEC, 3), "tune", {"seeds": (0, 1, 2), "name": "s-3-seeds"}),
@@ -118,6 +131,7 @@ def test_remedy_is_written_as_keys_of_a_study_file(
 BEGUN = {
     None: "the same search with confirm_seeds=7",
     StudyOrigin("python"): "the same call with confirm_seeds=7",
+    StudyOrigin("run_file"): "the same call with confirm_seeds=7",
     StudyOrigin(
         "command", ("lr", "ppo", "--confirm-seeds=5")
     ): "finder lr ppo --confirm-seeds 7 --storage sqlite:///s.db",
@@ -132,15 +146,16 @@ def test_advice_uses_the_interface_that_started_the_study(begun: StudyOrigin | N
     remedy = Remedy(changes=(("confirm_seeds", 7),), purpose="7 further seeds")
     advice = advice_of(begun, "sqlite:///s.db", remedy)
     assert advice.text == text
-    assert advice.command == ("" if begun is None or begun.by == "python" else text.rpartition("then ")[2])
+    is_call = begun is None or begun.by in ("python", "run_file")
+    assert advice.command == ("" if is_call else text.rpartition("then ")[2])
 
 
 def test_name_of_the_remedy_replaces_the_name_on_the_command_line() -> None:
     advice = advice_of(
         StudyOrigin("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3)
     )
-    assert advice.command == f"finder run s.toml --storage {DEFAULT_STORAGE}"
-    assert advice.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
+    assert advice.command == f"finder run s.toml --study-name s-3-seeds --storage {DEFAULT_STORAGE}"
+    assert advice.before == "seeds = 3 in s.toml"
 
 
 def test_advice_replaces_the_rates_of_a_range_that_was_extended() -> None:
@@ -153,12 +168,14 @@ def test_flags_beside_a_file_are_replaced_rather_than_keys_that_they_override() 
     origin = StudyOrigin("file", ("run", "s.toml", "--minutes", "1", "--study-name", "s"))
     remedy = Remedy(changes=(("seeds", 3), ("minutes", 3), ("study_name", "s-3-seeds")), purpose="")
     given = advice_of(origin, DEFAULT_STORAGE, remedy)
-    assert given.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
-    assert given.command.startswith("finder run s.toml --minutes 3")
+    assert given.before == "seeds = 3 in s.toml"
+    assert given.command.startswith("finder run s.toml --minutes 3 --study-name s-3-seeds")
 
 
 RATES_OF_BOTH = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-3, 1e-2)]
 SEVERAL = [*RATES_OF_BOTH, {"optimizer": "sgd", "learning_rate": 1.0}]
+
+BOTH_RATES = [{"actor.learning_rate": rate, "critic.learning_rate": 1e-2} for rate in (1e-3, 1e-4)]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +184,6 @@ SEVERAL = [*RATES_OF_BOTH, {"optimizer": "sgd", "learning_rate": 1.0}]
         ("command", [{"learning_rate": 1e-2}, {"learning_rate": 1e-3}], (("rates", (1e-3, 1e-2)),)),
         ("command", [{"actor.learning_rate": 1e-2}], (("rates", (1e-2,)),)),
         ("command", RATES_OF_BOTH, (("optimizers", ("adam", "sgd")), ("learning_rates", (1e-3, 1e-2)))),
-        ("command", SEVERAL, ()),
         (
             "python",
             SEVERAL,
@@ -176,13 +192,35 @@ SEVERAL = [*RATES_OF_BOTH, {"optimizer": "sgd", "learning_rate": 1.0}]
                 ("learning_rates", {"adam": [1e-3, 1e-2], "sgd": [1e-3, 1e-2, 1.0]}),
             ),
         ),
-        ("python", [*SEVERAL, {"optimizer": "sgd #2", "learning_rate": 1.0}], ()),
-        ("python", [*SEVERAL, {"optimizer": "rmsprop"}], ()),
         ("file", SEVERAL, (("trials", tuple(SEVERAL)),)),
+        ("run_file", SEVERAL, (("trials", tuple(SEVERAL)),)),
+        ("file", BOTH_RATES, (("trials", tuple(BOTH_RATES)),)),
+        ("python", BOTH_RATES, (("trials", tuple(BOTH_RATES)),)),
+        ("python", [{"learning_rate": [1e-3, 1e-2]}], (("trials", ({"learning_rate": [1e-3, 1e-2]},)),)),
     ],
 )
 def test_another_study_has_the_trials_of_all_calls(by: Any, rows: Any, changes: Any) -> None:
     assert with_plan(more_seeds(SPEC, 3), by, rows).changes == (*changes, *more_seeds(SPEC, 3).changes)
+
+
+@pytest.mark.parametrize(
+    ("by", "rows"),
+    [
+        ("command", SEVERAL),
+        ("command", BOTH_RATES),
+        ("command", [{"learning_rate": [1e-3, 1e-2]}]),
+        ("command", [{"actor.learning_rate": 1e-3}, {"critic.learning_rate": 1e-2}]),
+        ("python", [{"actor.learning_rate": 1e-3}, {"critic.learning_rate": 1e-2}]),
+        ("python", [*SEVERAL, {"optimizer": "sgd #2", "learning_rate": 1.0}]),
+        ("python", [*SEVERAL, {"optimizer": "rmsprop"}]),
+    ],
+)
+def test_trials_that_cannot_be_written_are_named_in_words(by: Any, rows: Any) -> None:
+    remedy = with_plan(more_seeds(SPEC, 3), by, rows)
+    assert remedy.changes == more_seeds(SPEC, 3).changes
+    assert (
+        remedy.purpose == f"{more_seeds(SPEC, 3).purpose}, without some of its trials, which other calls have planned"
+    )
 
 
 def test_plan_of_several_optimizers_is_written_for_each_interface() -> None:

@@ -155,6 +155,12 @@ def test_notebook_view_shows_summary_and_table(study: OpenStudy):
     assert "<table" in shown
 
 
+def test_spreads_of_large_values_are_written_as_the_values_are(study: OpenStudy):
+    table = SearchResult(study).table()
+    large = table.assign(value=2_725_499.0, spread=[1_040_000.0, 760_000.0, 0.0123])[["value", "spread"]]
+    assert [line.split()[-1] for line in repr(large).splitlines()[1:]] == ["1,000,000", "760,000", "0.012"]
+
+
 def test_derived_tables_print_the_labels_of_their_rows(study: OpenStudy):
     table = SearchResult(study).table()
     by_state = repr(table.groupby("state")[["value"]].mean()).splitlines()

@@ -11,8 +11,11 @@ from death import simulate_crash
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sampler_packages import runnable, skip_without_package
 
-from finder import LRFinder
+from agents.contract.spec import AgentSpec
+from finder import LRFinder, OptFinder
 from finder.cli.commands.studies import studies as studies_command
+from finder.search.object_resolver import with_stretched_schedules
+from finder.trials.trial import TrialSpec
 from studies import StudyError, load_study, open_study, write_report
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import list_studies
@@ -387,6 +390,30 @@ def test_longer_runs_confirm_and_choose_alone():
     assert study_status(study).complete
 
 
+def test_schedules_are_stretched_in_longer_runs_that_confirm(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs: list[Any] = []
+    monkeypatch.setattr("finder.search.search.TrialSpec", lambda **fields: specs.append(fields) or TrialSpec(**fields))
+    finder = OptFinder(
+        AgentSpec.of("ppo", "CartPole-v1", SMALL), ["adam(CosineDecay(0.01, 40))", "sgd(CosineDecay(0.01, 20))"]
+    )
+    finder.find(
+        env_steps=128, seeds=1, confirm=2, confirm_seeds=1, confirm_env_steps=384, storage=None, executor="inline",
+        pruner="none", progress=False,
+    )  # fmt: skip
+    steps = [each["agent"].config.learning_rate["config"]["decay_steps"] for each in specs]
+    budgets = [each["env_steps"] for each in specs]
+    assert sorted(zip(budgets, steps, strict=True)) == [(128, 20), (128, 40), (384, 60), (384, 120)]
+
+
+def test_schedules_of_agents_with_a_replay_are_stretched_by_their_gradient_steps() -> None:
+    params = {"learning_starts": 64, "optimizer": "adam(CosineDecay(0.01, 64))"}
+    agent = AgentSpec.of("dqn", "CartPole-v1", params)
+    longer = with_stretched_schedules(agent, 128, 256)
+    assert longer.config.learning_rate["config"]["decay_steps"] == 192  # all but the first 64
+    assert with_stretched_schedules(agent, 128, 128) is agent
+    assert with_stretched_schedules(agent, None, 256) is agent
+
+
 def test_one_longer_run_of_each_finalist_is_not_safe():
     study = searched(spec_of(confirm=2, confirm_seeds=1, confirm_env_steps=3000))
     confirm(study, {2: 50.0, 3: 60.0})
@@ -506,7 +533,7 @@ def test_seeds_of_the_search_tell_rates_apart_that_were_not_run_longer():
     study = searched(spec_of(seeds=(0, 1, 2), confirm=2, confirm_seeds=2, confirm_env_steps=3000), (1, 100, 99, 2))
     confirm(study, {1: 200.0, 2: 201.0})
     found = verdict(study)
-    assert [each.clearly_worse for each in found.left] == [True, True]
+    assert [each.clearly_worse for each in found.estimated] == [True, True]
     assert found.rate is not None
     assert found.rate.told_apart
 

@@ -82,7 +82,38 @@ def test_a_metric_that_no_episode_reports_fails_early_and_says_where_it_is_repor
     assert "No episode reported the metric 'speed'" in trials[0].user_attrs["reason"]
     assert "custom_metrics" in trials[0].user_attrs["reason"]
     misspelt = search("custom:enrgy", energy=[1.0]).study.trials()[0]
-    assert misspelt.user_attrs["reason"].endswith("of the episode. Its episodes reported energy.")
+    assert misspelt.user_attrs["reason"].endswith(
+        "of the episode. Did you mean 'energy'? Its episodes reported energy."
+    )
+
+
+class Measured(gym.Env[Any, Any]):
+    """Episodes of 10 steps whose `info` has numbers, and other things."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.at += 1
+        info = {"error": 0.5, "level": np.float32(2.0), "done": True, "name": "tank", "levels": np.zeros(2)}
+        return np.zeros(1, np.float32), 1.0, False, self.at >= 10, info
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("metric", "meant"), [("eror", " Did you mean 'error'?"), ("speed", "")])
+def test_numbers_of_the_environment_are_named_beside_a_misspelled_one(metric: str, meant: str) -> None:
+    found = finder.tune(
+        "ppo", Measured, {"learning_rate": [1e-3]}, env_steps=4_000, metric=f"custom:{metric}", sampler="grid",
+        fixed={**SMALL_PPO, "jit_compile": False}, **{**QUICK, "n_reports": 100, "seeds": 2},
+    )  # fmt: skip
+    [trial] = found.study.trials()
+    assert trial.user_attrs["reason"].endswith(f"of the episode.{meant} Its episodes reported done, error, level.")
+    assert trial.user_attrs["env_steps"] <= 400
 
 
 def test_unknown_metrics_are_refused_before_anything_runs() -> None:

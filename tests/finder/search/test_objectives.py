@@ -18,6 +18,7 @@ from studies.analysis.recommendation import best
 from studies.figures.pareto import plot_pareto_front
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import pareto_front
+from studies.reports.explanation import explain
 from studies.reports.html import report_html
 from studies.storage.dashboard_storage import DashboardStorage
 
@@ -74,6 +75,19 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
             study.by_objective("auc")
         with pytest.raises(StudyError, match="no complete trial 9: complete are 0, 1, 2"):
             best(study, 9)
+
+
+def test_objective_that_tells_nothing_is_named() -> None:
+    found = search(None, ["return", "steps-to:100"])
+    [reason] = conclusion(found.study).reasons
+    assert reason.text == (
+        "environment steps to a return of 100 tells nothing about the trials: no run reached a return of 100 within "
+        "1,000 environment steps: give a lower threshold, or give each run more environment steps; the front is that "
+        "of return alone"
+    )
+    assert reason.text[1:] in explain(found.study)
+    assert reason.text[1:] in report_html(found.study)
+    assert conclusion(search(None).study).reasons == ()
 
 
 @pytest.mark.slow

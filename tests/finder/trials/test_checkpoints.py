@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -560,7 +561,34 @@ def test_unwritable_checkpoint_folder_is_reported_and_the_trial_completes(
     with caplog.at_level(logging.WARNING):
         run_cohort([make_trial(tmp_path / "file")], listener)
     assert listener.outcomes[0].state == "complete"
-    assert "No checkpoint could be written" in caplog.text
+    assert "1 checkpoint could not be written" in caplog.text
+
+
+def test_group_that_cannot_be_written_does_not_keep_the_others_from_being_saved(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first and the third of four groups are larger than what is left of the disk."""
+    trial = make_trial(tmp_path, seeds=(0, 1, 2, 3))
+    groups = list(single_run_groups([(TrialRun(trial), seed) for seed in trial.seeds]))
+    too_large, write = {(0, 0), (0, 2)}, checkpoints._write
+
+    def write_to_a_full_disk(path: Path, group: Group, **options: Any) -> None:
+        if too_large.intersection(group.keys):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, group, **options)
+
+    monkeypatch.setattr(checkpoints, "_write", write_to_a_full_disk)
+    kept = Checkpoints(str(tmp_path), 1.0)
+    with caplog.at_level(logging.WARNING):
+        kept.save(groups)
+    assert sorted(found.runs for found in list_saved(tmp_path)) == [((0, 1),), ((0, 3),)]
+    assert [record.message for record in caplog.records] == [
+        f"2 checkpoints could not be written to {tmp_path}: {os.strerror(errno.ENOSPC)}"
+    ]
+    too_large.clear()  # the disk has space again
+    kept.save(groups)
+    assert [found.runs for found in list_saved(tmp_path)].count(((0, 0),)) == 1
+    assert len(list_saved(tmp_path)) == 4
 
 
 def test_unneeded_checkpoints_are_removed(tmp_path: Path) -> None:

@@ -117,7 +117,9 @@ def test_nan_loss_fails_the_trial():
 def test_budget_without_an_episode_is_reported_with_advice():
     outcome = run_trial(make_trial(env_steps=4, report_marks=(4,)), RecordingListener())
     assert outcome.state == "failed"
-    assert "larger budget" in outcome.reason
+    assert "(4 environment steps), so the trial has no value. " in outcome.reason
+    assert "2 copies of fakes:TwoStep-v0 made 2 steps each" in outcome.reason
+    assert "--env-steps 16 (env_steps=16), or n_envs=1" in outcome.reason
     assert outcome.failure == "error"
 
 

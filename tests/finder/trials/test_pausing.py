@@ -117,7 +117,7 @@ def test_trial_whose_state_cannot_be_saved_fails_with_the_reason(tmp_path: Path)
     assert (listener.outcomes[0].state, listener.outcomes[1].state) == ("failed", "complete")
     assert listener.outcomes[0].reason == (
         "CannotPauseError: The trial cannot be paused, as its state cannot be saved (PicklingError: a socket is open). "
-        "Use a pruner that stops trials instead of pausing them, such as successive-halving."
+        "Use a scheduler that stops trials instead of pausing them, such as successive-halving."
     )
     assert list_saved(tmp_path) == []
 

@@ -18,7 +18,9 @@ def run_of(values: list[float], exchanged_at: int = 0, **fields: Any) -> SeedRun
     """Return a run of 1,000 environment steps with an episode every ten steps, whose return and metric are given."""
     given = {"number": 0, "agent": AgentSpec.of("ppo", "CartPole-v1"), "seeds": (0,), "env_steps": 1_000}
     member = SimpleNamespace(env_steps=1_000, stop_reason=None, error=None)
-    group: Any = SimpleNamespace(trainer=SimpleNamespace(runs=[member]), error=None, exchanged_at=exchanged_at)
+    group: Any = SimpleNamespace(
+        trainer=SimpleNamespace(runs=[member]), error=None, exchanged_at=exchanged_at, info_names=frozenset()
+    )
     run = SeedRun(TrialRun(TrialSpec(**{**given, "report_marks": (500, 1_000), **fields})), 0, group, 0)
     for index, value in enumerate(values):
         run.add_episode(

@@ -231,7 +231,7 @@ def test_rates_of_one_seed_that_were_far_below_are_told_apart() -> None:
     found = conclusion(study)
     assert found.status == "tie"
     assert found.certainty.startswith("with 2 other finalists")
-    luck = {each.params["learning_rate"]: (each.error, each.df) for each in verdict(study).left}
+    luck = {each.params["learning_rate"]: (each.error, each.df) for each in verdict(study).estimated}
     assert luck[1e-5] == (pytest.approx(40.0), 6.0)  # of three finalists with three seeds
 
 

@@ -16,6 +16,7 @@ from studies.analysis.warm_start import start_from
 from studies.errors import StudyError
 from studies.recording.opening import delete_study, join_study, open_study
 from studies.recording.recorder import Recorder
+from studies.spec.attributes import has_diverged
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import VERSION_ATTR, stored_attributes
 from studies.storage.storage import StudyStorage
@@ -31,7 +32,7 @@ def value_at(rate: float) -> float:
     return 10.0 - abs(math.log10(rate) + 3)
 
 
-def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = ()) -> None:
+def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = (), diverged: tuple[int, ...] = ()) -> None:
     with Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:
             recorder.started(ask.number, {"config": {**config, **ask.params}, "agent": "ppo"})
@@ -39,6 +40,8 @@ def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = ()) 
             recorder.report(ask.number, 500, value - 1)
             if ask.number in pruned:
                 recorder.pruned(ask.number, 500, value - 1)
+            elif ask.number in diverged:
+                recorder.failed(ask.number, "the loss is NaN", kind="diverged")
             else:
                 recorder.completed(ask.number, value, {seed: value + 0.01 * seed for seed in ask.seeds})
 
@@ -47,11 +50,16 @@ def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = ()) 
 def source(storage: StudyStorage, make_spec: Make) -> Callable[..., Any]:
     """A study of four learning rates, 1e-4 to 1e-1; further fields of its spec and the config of its trials."""
 
-    def make(config: dict[str, Any] | None = None, pruned: tuple[int, ...] = (), **changes: Any) -> Any:
+    def make(
+        config: dict[str, Any] | None = None,
+        pruned: tuple[int, ...] = (),
+        diverged: tuple[int, ...] = (),
+        **changes: Any,
+    ) -> Any:
         rows = [{"learning_rate": rate, **changes.pop(f"row{i}", {})} for i, rate in enumerate(RATES)]
         fields = {"name": "before", "params": {}, "trials": rows, "seeds": (0, 1), "confirm": 0, **changes}
         with open_study(make_spec(**fields), storage) as study:
-            finish(study, config or {}, pruned=pruned)
+            finish(study, config or {}, pruned=pruned, diverged=diverged)
         return load_study("before", storage)
 
     return make
@@ -89,11 +97,41 @@ def test_trials_that_failed_on_further_seeds_come_last(source: Any, make_spec: M
     assert [row["learning_rate"] for row in first][-1] == 1e-3
 
 
+def test_trials_with_another_optimizer_are_not_tried(source: Any, make_spec: Make) -> None:
+    optimizers = ("sgd(momentum=0.9)", "adam", "adam", "sgd(momentum=0.9)")
+    rows = {f"row{i}": {"optimizer": optimizer, "gamma": 0.9} for i, optimizer in enumerate(optimizers)}
+    before = source(**rows)
+    start = start_from(before, target(make_spec), 4, OPPOSITES, {"ppo": "adam"})
+    assert start.first == [{"learning_rate": 1e-3}, {"learning_rate": 1e-2}]
+    assert start.warm_start.note.endswith(
+        " Its trials with sgd(momentum=0.9) are not tried: this study uses adam. Values of gamma are left out, as this "
+        "study does not search it."
+    )
+    ppo = {"ppo": "adam(epsilon=1e-05)"}
+    assert start_from(before, target(make_spec), 4, OPPOSITES, ppo).first == start.first
+    fixed = target(make_spec, fixed={"gamma": 0.9, "optimizer": "adam"})
+    assert "left out" not in start_from(before, fixed, 2, OPPOSITES, {"ppo": "adam"}).warm_start.note
+    every = target(make_spec, params={"learning_rate": "1e-5:1:log", "optimizer": ["adam", "sgd(momentum=0.9)"]})
+    assert len(start_from(before, every, 4, OPPOSITES, {"ppo": "adam"}).first) == 4
+    with pytest.raises(
+        StudyError, match=r"nothing can be taken over: .* with adam and sgd\(momentum=0.9\) are not tried"
+    ):
+        start_from(before, target(make_spec), 4, OPPOSITES, {"ppo": "lion"})
+
+
 def test_values_and_pruned_trials_are_those_of_the_other_study(source: Any, make_spec: Make) -> None:
     before = source(pruned=(3,), n_jobs=1)
     trials = start_from(before, target(make_spec), 1, OPPOSITES).warm_start.trials
     values = [(trial.value, trial.pruned_at) for trial in trials]
     assert values == [(9.0, None), (10.0, None), (9.0, None), (7.0, 500)]
+
+
+def test_diverged_trials_inform_the_sampler(source: Any, make_spec: Make) -> None:
+    start = start_from(source(diverged=(3,)), target(make_spec), 2, OPPOSITES)
+    assert [trial.value for trial in start.warm_start.trials][3:] == [None]
+    assert "4 of its 4 finished trials" in start.warm_start.note
+    shown = prior_trials(target(make_spec, warm_start=start.warm_start))
+    assert [has_diverged(trial) for trial in shown] == [False, False, False, True]
 
 
 def test_trials_outside_of_a_narrower_space_are_left_out(source: Any, make_spec: Make) -> None:
@@ -301,3 +339,11 @@ def test_most_trials_are_kept_evenly(storage: StudyStorage, make_spec: Make, mon
     by_rank = sorted(rates, key=lambda rate: (-round(value_at(rate), 9), rate))
     assert kept == sorted([*by_rank[:4], *by_rank[4::5]])
     assert "8 of its 24 finished trials" in start.warm_start.note
+
+
+def test_diverged_trials_are_the_worst_of_those_that_are_kept(
+    source: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start, "MOST_PRIOR_TRIALS", 2)
+    _, prior, _ = taken(source(pruned=(0,), diverged=(1, 2)), target(make_spec))
+    assert [row["learning_rate"] for row in prior] == [1e-4, 1e-1]

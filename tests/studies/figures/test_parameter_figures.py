@@ -14,6 +14,7 @@ from studies.analysis.recommendation import best
 from studies.figures.figures import reading_place, study_figures
 from studies.figures.importances import MIN_TRIALS, importances_data, plot_importances
 from studies.figures.parallel_coordinates import parallel_coordinates_data, plot_parallel_coordinates
+from studies.figures.theme import confirmed_text
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports import learning_rate_data, optimizers_data, plot_learning_rate, plot_optimizers
@@ -213,3 +214,8 @@ class TestFurtherSeeds:
         study = finished_study(storage, spec, lambda params: 1.0 if params["agent"] == "ppo" else 2.0)
         assert not optimizers_data(study).tuned
         assert plot_optimizers(study).layout.title.text == "<b>Ranking</b>"
+
+
+def test_one_further_seed_has_no_interval_in_the_legend(make_spec: Make) -> None:
+    assert confirmed_text(make_spec(confirm=1, confirm_seeds=1)) == "further seed"
+    assert confirmed_text(make_spec(confirm=1, confirm_seeds=2)) == "further seeds, 95% interval"

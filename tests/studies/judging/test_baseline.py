@@ -137,7 +137,26 @@ def test_baseline_that_made_no_gradient_step_is_not_compared() -> None:
     assert found is not None
     assert (found.learned, found.state) == (False, "complete")
     assert math.isnan(found.gain)
-    assert gain_line(found) == (
+    assert gain_line(found, judge(SearchHistory(trials=TRIALS, n_finalists=0, further_seeds=()))) == (
         "the baseline (#0, the agent's own settings) made no gradient step before the end of its last episode, so the "
         "gain is unknown: longer runs would show it"
     )
+
+
+@pytest.mark.parametrize(
+    ("low", "tied", "confirmed", "end"),
+    [
+        (2.0, False, True, "expected 2.0 to 9.0 (95%)"),
+        (-2.0, True, True, "(95%), so there may be none"),
+        (-2.0, None, True, "(95%), so there may be none"),
+        (-2.0, False, True, "(95%) by the further seeds alone; all seeds together distinguish the two"),
+        (-2.0, False, False, "expected -2 to 9 (95%)"),
+        (2.0, True, True, "(95%), compared with it alone; among all trials it is tied with the best"),
+    ],
+)
+def test_gain_does_not_contradict_the_verdict(low: float, tied: bool | None, confirmed: bool, end: str) -> None:
+    numbers = {"gain": 3.0, "low": low, "high": 9.0, "value": 1.0, "pick_value": 4.0}
+    found = BaselineComparison(trial=0, state="complete", is_pick=False, confirmed=confirmed, **numbers)
+    verdict = judge(SearchHistory(trials=TRIALS, n_finalists=0, further_seeds=()))
+    ranked = [replace(each, tied=bool(tied)) for each in verdict.ranked if each.number or tied is not None]
+    assert gain_line(found, replace(verdict, ranked=ranked)).endswith(end)

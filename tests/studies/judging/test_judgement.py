@@ -148,7 +148,7 @@ def test_longer_runs_of_finalists_choose_the_pick_alone():
     assert [each.value for each in verdict.tuning] == [10.0, 9.0, 2.0]
     assert (verdict.confirmation.held_out.value, verdict.confirmation.beyond_noise) == (13.5, False)
     assert np.isnan(verdict.confirmation.bias)  # values after 100 and 200 steps cannot be compared
-    [left] = verdict.left
+    [left] = verdict.estimated
     assert (left.params["x"], left.value) == (0, pytest.approx(2.0 + (3.0 + 4.5) / 2))  # the finalists gained 3 and 4.5
     assert unconfirmed(history, lambda: verdict) == []
     same = judge(replace(history, confirm_env_steps=None))  # (30 + 26) / 5 is more than (27 + 27) / 5
@@ -176,7 +176,7 @@ def test_further_seeds_of_finalists_choose_alone_where_trials_have_one_seed(env_
     assert (verdict.confirmation.bias, verdict.confirmation.beyond_noise) == (0.5, False)
     assert np.isnan(verdict.confirmation.reach)  # one seed in the search
     # The finalists had 9.5 and have 7.25 on further seeds, which is less than the median of all, 8.75.
-    assert {each.params["x"]: each.value for each in verdict.left} == {0: sign * 7.25, 3: sign * 4.0}
+    assert {each.params["x"]: each.value for each in verdict.estimated} == {0: sign * 7.25, 3: sign * 4.0}
     assert unconfirmed(history, lambda: verdict) == []  # 8.5 on a single seed is luck, too
     two = replace(trials[3], seed_values={0: sign * 4.0, 1: sign * 4.0})
     assert not judge(replace(history, trials=[*trials[:3], two])).finalists_alone
@@ -208,7 +208,7 @@ def test_next_best_trials_of_one_seed_replace_finalists_that_diverged():
 def test_baseline_says_nothing_about_the_luck_of_finalists():
     runs = [complete(5, 6.0, 6.0, confirms=1), complete(6, 9.0, 8.0, confirms=2), complete(7, 8.0, 8.0, confirms=3)]
     verdict = judge(history_of(*ONE_SEED, confirmations=runs, baseline={"x": 3}))
-    assert {each.params["x"]: each.value for each in verdict.left} == {0: 7.25}
+    assert {each.params["x"]: each.value for each in verdict.estimated} == {0: 7.25}
 
 
 def test_search_chooses_where_all_longer_runs_failed():
@@ -216,7 +216,7 @@ def test_search_chooses_where_all_longer_runs_failed():
     verdict = judge(history_of(*TRIALS, confirmations=runs, env_steps=100, confirm_env_steps=200))
     assert verdict.pick is not None
     assert (verdict.pick.number, verdict.confirmation) == (0, None)
-    assert {each.params["x"] for each in verdict.left} == {1, 2}
+    assert {each.params["x"] for each in verdict.estimated} == {1, 2}
 
 
 def test_untrained_trials_are_no_picks():
@@ -307,9 +307,9 @@ def test_refuted_trial_of_the_search_is_no_rung_of_longer_runs():
     lost = TrialResult(number=4, params={"x": 2}, state="diverged", confirms=2, reason="NaN")
     kept = complete(5, 12.0, 12.0, confirms=1)
     history = history_of(*TRIALS, confirmations=[kept, half, lost], env_steps=100, confirm_env_steps=200)
-    values = {each.params["x"]: each.value for each in judge(history).left}
+    values = {each.params["x"]: each.value for each in judge(history).estimated}
     assert np.isnan(values[2])
-    assert len([each for each in judge(history).left if each.params["x"] == 2]) == 1
+    assert len([each for each in judge(history).estimated if each.params["x"] == 2]) == 1
 
 
 def test_baseline_that_is_distinguished_from_the_best_does_not_remain():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from studies.errors import StudyError
+from studies.judging import ranking
 from studies.judging.ranking import (
     UNLIKELY,
     Candidate,
@@ -19,6 +21,7 @@ from studies.judging.ranking import (
     worst_choice,
 )
 from studies.judging.robust_choice import PrunedEstimate, recommended
+from studies.statistics.intervals import estimate
 
 
 def entry(label: str, *values: float, number: int = 0) -> Candidate:
@@ -137,7 +140,7 @@ def test_pruned_or_failed_neighbour_counts_as_a_cliff(value: float) -> None:
     ranked = rank(near)
     assert recommended(ranked).number == 2  # type: ignore[union-attr]
     left = [PrunedEstimate(params={"learning_rate": 10**-2.5}, value=value)]
-    assert recommended(ranked, left=left).number in (0, 1)  # type: ignore[union-attr]
+    assert recommended(ranked, estimated=left).number in (0, 1)  # type: ignore[union-attr]
 
 
 def test_middle_of_equal_rates_is_taken_per_optimizer() -> None:
@@ -169,10 +172,19 @@ def test_interval_of_equal_runs_is_their_value() -> None:
 
 
 def test_candidates_unlikely_to_be_the_best_are_not_tied() -> None:
-    values = [(100.0, 101.0, 99.0, 100.5), (99.0, 100.0, 98.0, 99.5), (60.0, 90.0, 30.0, 75.0)]
-    ranked = rank([Candidate(label=str(n), params={}, seed_values=own, number=n) for n, own in enumerate(values)])
-    highest = max(each.probability_best for each in ranked)
-    assert [each.tied for each in ranked] == [each.probability_best >= UNLIKELY * highest for each in ranked]
+    values = np.linspace(0.0, 3.0, 16)[:, None] + np.random.default_rng(0).normal(size=(16, 3))
+    ranked = rank([entry(str(n), *own, number=n) for n, own in enumerate(values.tolist())])
+    left_out = [each for each in ranked if not each.tied]
+    assert len(left_out) > 16 - estimate(values.tolist()).may_be_best().sum()
+    assert 0 < sum(each.probability_best for each in left_out) <= UNLIKELY
+
+
+def test_many_unlikely_candidates_are_tied_together() -> None:
+    """By hand: 0.9 and 0.08 leave 0.02, of which two of four times 0.005 may be left out, and equal ones may not."""
+    likely = ranking._likely(np.array([0.005, 0.9, 0.005, 0.08, 0.005, 0.005]))
+    assert likely.all()
+    assert ranking._likely(np.array([0.9, 0.08, 0.008, 0.006, 0.004, 0.002])).tolist() == [True] * 4 + [False] * 2
+    assert ranking._likely(np.array([0.991, 0.005, 0.004])).tolist() == [True, False, False]
 
 
 def test_many_equal_candidates_are_all_tied() -> None:
@@ -250,10 +262,17 @@ def test_reach_of_a_difference_uses_the_side_of_each_interval_that_it_needs() ->
 
 
 def test_local_optimum_below_the_reward_threshold_is_no_upper_bound() -> None:
-    still, others = entry("still", 0.0, 0.0, 0.0), [entry("one", -12.0, -30.0, -3.0), entry("two", -40.0, -22.0, -31.0)]
-    assert rank([still, *others])[0].high == 0.0
-    assert rank([still, *others], reward_threshold=90.0)[0].high > 0.0
-    assert rank([still, *others], reward_threshold=-5.0)[0].high == 0.0
+    still = [entry("still", 0.0, 0.0, 0.0), entry("also", 0.0, -1.0, 0.0)]
+    others = [entry("one", -12.0, -30.0, -3.0), entry("two", -40.0, -22.0, -31.0)]
+    assert rank([*still, *others])[0].high == 0.0
+    assert rank([*still, *others], reward_threshold=90.0)[0].high > 0.0
+    assert rank([*still, *others], reward_threshold=-5.0)[0].high == 0.0
+
+
+def test_value_that_all_runs_of_one_candidate_reached_is_no_bound() -> None:
+    others = [entry("one", -12.0, -30.0, -3.0), entry("two", -40.0, -22.0, -31.0)]
+    assert rank([entry("still", 0.0, 0.0, 0.0), *others])[0].high > 0.0
+    assert rank([entry("still", 0.0, 0.0, 0.0), entry("also", 0.0, -1.0, -2.0), *others])[0].high == 0.0
 
 
 def test_range_of_a_wrong_choice_leaves_out_the_worst_not_the_best() -> None:

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from finder.cli.advice import print_doubts
+from studies.analysis.conclusion import conclusion
+from studies.analysis.recommendation import best
 from studies.figures.schedules import schedules_data
 from studies.population_based.population_based import Perturbation
+from studies.population_based.schedule import ScheduleEntry
 from studies.recording.exchanges import Exchanges
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.reports.explanation import counts_text
-from studies.spec.attributes import EXCHANGED_ATTR
+from studies.reports.explanation import counts_text, explain
+from studies.reports.html import report_html
+from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.schedules import divergences_of, member_of
@@ -92,3 +97,39 @@ def test_a_further_population_is_not_proposed_from_values_of_copied_weights() ->
     assert not set(further) & set(first)
     # Uniform on the scale of the range, of which half is above 1e-3; TPE would draw most of them near 1e-4.
     assert 10 <= sum(rate > 1e-3 for rate in further) <= 22
+
+
+@pytest.mark.parametrize(
+    ("rates", "n_finalists"), [((0.1, 0.2, 0.3, 0.4), 3), ((0.1, 0.2, 0.1, 0.2), 2), ((0.1, 0.1, 0.1, 0.1), 1)]
+)
+def test_fewer_finalists_than_requested_are_explained(
+    rates: tuple[float, ...], n_finalists: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Members with equal schedules are confirmed once."""
+    spec = spec_of(len(rates), confirm=3, confirm_seeds=3)
+    with open_storage("memory") as storage, open_study(spec, storage) as study, Recorder(study) as recorder:
+        for rate in rates:
+            ask = recorder.ask()
+            assert ask is not None
+            trial_id = study.trials()[ask.number]._trial_id
+            schedule = [ScheduleEntry(env_steps=0, params={"learning_rate": rate}).to_json()]
+            study.study._storage.set_trial_user_attr(trial_id, SCHEDULE_ATTR, schedule)
+            recorder.completed(ask.number, float(ask.number), {0: float(ask.number)})
+        n_confirmed = 0
+        while (again := recorder.ask_confirmation()) is not None:
+            recorder.completed(again.number, 5.0, {seed: 5.0 + seed for seed in again.seeds})
+            n_confirmed += 1
+        assert n_confirmed == n_finalists
+        pick = best(study)
+        assert pick is not None
+        print_doubts(study, pick, concluded=True)
+        printed = " ".join(capsys.readouterr().err.split())
+        counts = {
+            2: "2 different schedules, so that there are 2 finalists",
+            1: "1 different schedule, so that there is 1",
+        }
+        for text in (explain(study), printed, report_html(study)):
+            assert ("different schedule" in text) == (n_finalists < 3)
+            assert counts.get(n_finalists, "") in text
+        same = "all complete trials have the same schedule, so there is nothing to compare it with"
+        assert (same in [each.text for each in conclusion(study).reasons]) == (n_finalists == 1)

@@ -94,7 +94,7 @@ class TestEveryStorage:
         assert complete.user_attrs["wall_seconds"] == 1.5
         assert pruned.value == 2.0
         assert pruned.user_attrs["pruned_at"] == 200
-        assert pruned.user_attrs["reason"] == "it had fallen behind with 2 after 200 environment steps (pruner none)"
+        assert pruned.user_attrs["reason"] == "it had fallen behind with 2 after 200 environment steps (scheduler none)"
         assert pruned.user_attrs["seed_values"] == {"0": 2.0}
         assert failed.value is None
         assert failed.user_attrs["reason"] == "the loss is NaN"
@@ -589,7 +589,7 @@ def test_worker_ends_when_the_study_is_continued_with_another_pruner(storage: St
         worker.refresh()
     with (
         Recorder(open_study(make_spec(pruner="median"), storage)),
-        pytest.raises(StudyError, match=r"continued with the pruner median .* start the worker again"),
+        pytest.raises(StudyError, match=r"continued with the scheduler median .* start the worker again"),
     ):
         worker.refresh()
     worker.close()

@@ -133,8 +133,8 @@ def test_learning_rate_figure_has_log_axis_and_pick(study: OpenStudy) -> None:
     assert figure.layout.xaxis.type == "log"
     assert list(figure.layout.xaxis.ticktext) == ["1e-4", "1e-3", "1e-2", "1e-1"]
     names = [trace.name for trace in figure.data if trace.showlegend is not False]
-    interval, band = "95%: the best rate", "band: worst to best seed"
-    assert names == ["adam", "sgd", "pruned (value when stopped)", "the pick, in the search", interval, band]
+    band = "band: worst to best seed"
+    assert names == ["adam", "sgd", "pruned (value when stopped)", "the pick, in the search", band]
     assert figure.layout.shapes[0].x0 == 1e-3
     # Annotations on a logarithmic axis take the exponent; shapes and traces take the value.
     assert figure.layout.annotations[0].x == pytest.approx(-3)
@@ -142,6 +142,23 @@ def test_learning_rate_figure_has_log_axis_and_pick(study: OpenStudy) -> None:
     assert figure.layout.yaxis.title.text == "return in the search<br>mean over 3 seeds"
     band = [trace for trace in figure.data if trace.fill == "tonexty"]
     assert list(band[0].y) == [8.0, 40.0]
+
+
+@pytest.mark.parametrize("apart", [40.0, 1.0])
+def test_interval_of_the_rate_is_shaded_where_the_text_has_one(
+    apart: float, storage: StudyStorage, make_spec: Make
+) -> None:
+    rows = [{"learning_rate": 10.0**exponent} for exponent in (-5, -4, -3, -2, -1)]
+    opened = open_study(make_spec(params={}, trials=rows, kind="lr", seeds=(0, 1, 2)), storage)
+    with Recorder(opened) as recorder:
+        for distance in (2, 1, 0, 1, 2):
+            ask = recorder.ask()
+            assert ask is not None
+            values = {seed: 100.0 - apart * distance + noise for seed, noise in enumerate((-4.0, 0.0, 4.0))}
+            recorder.completed(ask.number, 100.0 - apart * distance, values)
+    shaded = "95%: the best rate" in [trace.name for trace in plot_learning_rate(opened).data]
+    has_text = "the best rate lies between" in conclusion(opened).pick
+    assert (shaded, has_text) == ((True, True) if apart > 1 else (False, False))
 
 
 def test_learning_curves_are_sorted_and_averaged_over_seeds(study: OpenStudy) -> None:

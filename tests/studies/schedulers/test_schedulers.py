@@ -120,6 +120,18 @@ def test_median_is_that_of_all_trials_that_came_as_far():
     assert stopped(Percentile(n_startup_trials=4, n_warmup_steps=20), [*others, trial(3, {20: 8.9})]) == set()
 
 
+def test_diverged_trials_are_behind_every_percentile():
+    scheduler = Percentile(n_startup_trials=2, n_warmup_steps=20)
+    sound = [trial(0, {10: 0.0, 30: 20.0}, "complete"), trial(1, {20: 9.0}, "pruned")]
+    diverged = [trial(2, {10: 50.0}, "diverged"), trial(3, {}, "diverged")]
+    assert stopped(scheduler, [*sound, trial(4, {20: 8.9})]) == {4}, "the median of 9 and 10"
+    assert stopped(scheduler, [*sound, *diverged, trial(4, {20: 8.9})]) == set(), "the better half of five"
+    assert stopped(scheduler, [*sound, diverged[0], trial(4, {20: 8.9})]) == {4}, "9 is in the middle"
+    assert stopped(scheduler, [*sound, trial(2, {30: 50.0}, "diverged"), trial(4, {20: 8.9})]) == {4}, "it came as far"
+    assert stopped(scheduler, [*sound, *(trial(n, {}, "failed") for n in (2, 3)), trial(4, {20: 8.9})]) == {4}
+    assert stopped(scheduler, [*diverged, trial(4, {20: 8.9})]) == set()
+
+
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_decisions_do_not_depend_on_what_was_asked_before(name: str):
     """A process that resumes a study decides as the one that was killed."""

@@ -49,7 +49,7 @@ def test_episodes_of_evaluations_are_those_of_the_greedy_objective() -> None:
         ({"metric": ["return", "auc", "loss", "success-rate"]}, "4 metrics were given .*at most 3"),
         ({"metric": ["return", "retrun"]}, "there is no metric 'retrun'"),
         ({"metric": []}, "there is no metric ''"),
-        ({"pruner": "median"}, "pruner is 'median' with several metrics .*use the pruner 'none'"),
+        ({"pruner": "median"}, "scheduler is 'median' with several metrics .*use the scheduler 'none'"),
         ({"confirm": 3}, "confirm is 3 with several metrics .*leave it out"),
         ({"sampler": "cmaes"}, "sampler is 'cmaes' with several metrics .*use one of tpe, nsgaii"),
         ({"kind": "lr"}, "finder lr picks by one: give one metric"),

@@ -81,7 +81,7 @@ class TestUrlsOfFiles:
         with open_storage(f"sqlite:///{path}?timeout=7") as storage:
             engine = storage.episodes.engine  # type: ignore[attr-defined]
             with engine.connect() as connection:
-                assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 7000
+                assert connection.connection.driver_connection.lock_seconds == 7
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,13 @@ from studies.coordination import lease_manager
 from studies.database import retries as retries_module
 from studies.database.records import EpisodeRecord
 from studies.database.retries import RETRY_VARIABLE, RetryPolicy, StorageAwayError
+from studies.database.sqlite_connections import WAIT_SECONDS
 from studies.recording import writer
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.server_timeouts import options_of_server, session_timeouts
-from studies.storage.sqlite_connections import WAIT_SECONDS
 from studies.storage.storage import open_storage
 from studies.study.study import load_study
 
@@ -43,7 +43,7 @@ OVERHEAD_SECONDS = 10.0
 SERVE = """
 import sys, threading
 from studies.servers.proxy import make_proxy
-from studies.storage.sqlite_connections import WAIT_SECONDS
+from studies.database.sqlite_connections import WAIT_SECONDS
 from studies.storage.storage import open_storage
 server, port = make_proxy(open_storage(sys.argv[1]), "127.0.0.1", 0)
 server.start()

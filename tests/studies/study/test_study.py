@@ -219,7 +219,7 @@ def test_changed_sampler_or_pruner_is_noted(storage: StudyStorage, make_spec: Ma
     again = open_study(make_spec(sampler="random", pruner="median", pruner_kwargs={"n_startup_trials": 2}), storage)
     assert again.notes == (
         "From here on the sampler is random; until now it was tpe.",
-        "From here on the pruner is median(n_startup_trials=2); until now it was none.",
+        "From here on the scheduler is median(n_startup_trials=2); until now it was none.",
     )
 
 

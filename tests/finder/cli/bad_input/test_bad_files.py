@@ -109,7 +109,7 @@ STUDIES = [
     Mistake("run many-seeds.toml", "100000000 is not a number of seeds", "10000"),
     Mistake("run seconds.toml", "hang_seconds is inf", "finite number"),
     Mistake("run sampler.toml", "line 5: sampler: there is no sampler 'tpee'", "Did you mean 'tpe'"),
-    Mistake("run pruner.toml", "line 5: pruner: there is no pruner 'medain'", "Did you mean 'median'"),
+    Mistake("run pruner.toml", "line 5: pruner: there is no scheduler 'medain'", "Did you mean 'median'"),
     Mistake("run executor.toml", "line 5: executor is 'inlin'", "'inline'"),
     Mistake("run strategy.toml", "mirorred", "mirrored"),
     Mistake("run kind.toml", "line 5: kind is 'tun'", "'tune'"),

@@ -34,7 +34,11 @@ MISTAKES = {
     "optimizer argument": (("opt", *PPO, "--optimizer", "sgd(momentun=0.9)"), "momentum"),
     "unknown sampler": (("tune", *PPO, "--sampler", "tpee"), "Did you mean 'tpe'"),
     "sampler argument": (("tune", *PPO, "--sampler-kwargs", '{"n_startup_trial": 1}'), "n_startup_trials"),
-    "unknown pruner": (("lr", *PPO, "--pruner", "medain"), "Did you mean 'median'"),
+    "unknown scheduler": (
+        ("lr", *PPO, "--scheduler", "medain"),
+        "there is no scheduler 'medain'. Did you mean 'median'",
+    ),
+    "scheduler by its other flag": (("lr", *PPO, "--pruner", "medain"), "there is no scheduler 'medain'"),
     "unknown executor": (("lr", *PPO, "--executor", "proces"), "process"),
     "unknown metric": (("lr", *PPO, "--metric", "rewards"), "there is no metric 'rewards'"),
     "greedy episodes": (("lr", *PPO, "--metric", "greedy-return:0"), "a number of episodes from 1 to 1,000"),
@@ -54,7 +58,7 @@ MISTAKES = {
     "an unknown second metric": (("tune", *PPO, "--metric=auc", "--metric=retrun"), "there is no metric 'retrun'"),
     "a pruner with several metrics": (
         ("tune", *PPO, "--metric=auc", "--metric=return", "--pruner=median"),
-        "pruner is 'median' with several metrics (auc, return)",
+        "scheduler is 'median' with several metrics (auc, return)",
     ),
     "confirmation with several metrics": (
         ("tune", *PPO, "--metric=auc", "--metric=return", "--confirm=2"),

@@ -13,7 +13,7 @@ import pytest
 from agents.errors import ConfigurationError
 from finder.long_run.recommendation import recommended_agent
 from studies.analysis.python_code import python_lines
-from studies.analysis.recommendation import best
+from studies.analysis.recommendation import best, best_optimizer
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports.html import report_html
@@ -87,6 +87,49 @@ def test_code_trains_as_long_as_the_study_was_told(tmp_path: Path) -> None:
             "agents.Trainer(agent).train(env_steps=2_000_000)"
         )
         assert f"finder best s --storage {where}" in report_html(study)
+
+
+COSINE = {
+    "module": "keras.optimizers.schedules", "class_name": "CosineDecay", "registered_name": None,
+    "config": {"initial_learning_rate": 1e-3, "decay_steps": 200, "alpha": 0.0, "warmup_target": None,
+               "warmup_steps": 0, "name": "CosineDecay"},
+}  # fmt: skip
+
+
+def test_schedules_of_learning_rates_are_stretched_to_the_long_run(tmp_path: Path) -> None:
+    configuration = {
+        "agent": "ppo", "built_in": True, "env": "CartPole-v1",
+        "config": {"learning_rate": COSINE, "n_steps": 100, "n_envs": 1},
+        "optimizers": {"default": {"module": "keras.optimizers", "class_name": "Adam",
+                                   "config": {"learning_rate": COSINE}}},
+    }  # fmt: skip
+    where = f"sqlite:///{tmp_path}/s.db"
+    rows = ({"optimizer": "adam(CosineDecay(0.001, 200))"},)
+    with finished(configuration, kind="opt", agents=("ppo",), trials=rows, storage=where) as study:
+        pick = best(study)
+        code = python_lines(study, pick)
+        assert (
+            "# The schedule CosineDecay is stretched from 10,000 to 1,000,000 environment steps: decay_steps 200 → "
+            f"20,000 gradient steps.\noptimizer = studies.best_optimizer('s', '{where}', env_steps=1_000_000)\n"
+        ) in code
+        agent = recommended_agent(study, pick, env_steps=50_000)
+        assert agent.config.learning_rate["config"]["decay_steps"] == 1000
+        assert recommended_agent(study, pick).config.learning_rate == COSINE
+    optimizer = best_optimizer("s", where, env_steps=1_000_000)
+    assert optimizer.get_config()["learning_rate"]["config"]["decay_steps"] == 20_000
+    assert best_optimizer("s", where).get_config()["learning_rate"]["config"]["decay_steps"] == 200
+
+
+def test_stretched_schedules_of_several_optimizers_are_in_the_code() -> None:
+    optimizers = {"actor": {"optimizer": "adam", "learning_rate": COSINE}}
+    configuration = {
+        "agent": "sac", "built_in": True, "config": {"learning_rate": 1e-3, "optimizers": optimizers},
+        "optimizers": {"actor": {}, "critic": {}},
+    }  # fmt: skip
+    study = finished(configuration, kind="tune", agents=("sac",), trials=({"gamma": 0.9},), horizon=20_000)
+    code = python_lines(study, best(study))
+    assert "'decay_steps': 400" in code
+    assert "# The schedule CosineDecay of actor is stretched from 10,000 to 20,000 environment steps" in code
 
 
 def test_code_reads_a_storage_with_a_password_from_the_environment(tmp_path: Path) -> None:

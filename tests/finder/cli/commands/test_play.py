@@ -295,6 +295,16 @@ class TestPlot:
         assert plot_returns(run, window=2).data[0].y == (1.0, 2.0, 4.0, 6.0)
         assert plot_losses([str(run)], window=2) == plot_losses(data)
 
+    def test_mean_is_of_the_episodes_of_the_last_fifth_of_each_run(self, tmp_path: Path) -> None:
+        long = history(tmp_path / "long", [(1500 * n, float(n), None) for n in range(1, 41)])
+        short = history(tmp_path / "short", [(n, float(n), None) for n in range(1, 2001)])
+        data = histories_data([long, short])
+        assert [run.window for run in data.runs] == [8, 100]
+        assert data.runs[0].returns[-1] == 36.5
+        assert plot_returns(data).layout.yaxis.title.text == "return<br>mean of the last 8 to 100 episodes"
+        assert plot_returns(long).layout.yaxis.title.text == "return<br>mean of the last 8 episodes"
+        assert [run.window for run in histories_data([long, short], window=5).runs] == [5, 5]
+
     def test_returns_and_losses_share_the_axis_of_steps(self, tmp_path: Path) -> None:
         runs = [
             history(tmp_path / name, [(10, 1e6, 0.5), (20, 3e6, 0.25), (300 * len(name), 5e6, 0.1)])

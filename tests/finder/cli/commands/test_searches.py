@@ -61,8 +61,9 @@ class TestLearningRates:
         assert "3 trials × 2 seeds (0, 1) × 600 environment steps" in ran.err
         assert "Confirming 3 finalists on 5 further seeds (2, 3, 4, 5, 6)" in ran.err
         assert "3 trials: 3 complete, 0 pruned, 0 failed · in sqlite:///finder.db as lr-ppo-CartPole-v1" in ran.err
-        for command in ("finder best lr-ppo-CartPole-v1 ", "finder report lr-ppo-CartPole-v1 ", "finder dashboard "):
-            assert command in ran.err
+        shown = [line.strip() for line in ran.err.splitlines()]
+        for command in ("finder best lr-ppo-CartPole-v1", "finder report lr-ppo-CartPole-v1", "finder dashboard"):
+            assert any(line.partition("  ")[0] == command for line in shown)
         assert "--storage" not in ran.err
 
     def test_complete_study_shows_its_result_again(self, searched: Any) -> None:

@@ -18,6 +18,7 @@ from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_VERSION, VERSION_ATTR
+from studies.storage.storage import open_storage
 
 
 def test_studies_lists_the_studies(searched: Any) -> None:
@@ -27,6 +28,34 @@ def test_studies_lists_the_studies(searched: Any) -> None:
     assert line.split()[1:4] == ["ppo", "CartPole-v1", "3/3"]
     (summary,) = [row for row in searched.finder("studies", "--json").json if row["name"] == searched.study]
     assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
+
+
+def test_command_for_an_empty_storage_names_it(finder: Any) -> None:
+    with open_storage(f"sqlite:///{finder.folder}/empty.db"):
+        pass
+    shown = finder("studies", "--storage", "empty.db").err
+    assert "Begin with: finder lr ppo --env CartPole-v1 --storage empty.db\n" in shown
+
+
+def test_show_has_the_last_report_of_interrupted_trials(finder: Any) -> None:
+    """As where the limit of a search is reached during its confirmation."""
+    spec = StudySpec(
+        name="cut", storage=f"sqlite:///{finder.folder / 'finder.db'}", agents=("ppo",), env="CartPole-v1",
+        env_steps=1_000, n_reports=4, seeds=(0,), trials=({"gamma": 0.9}, {"gamma": 0.99}), pruner="none", confirm=0,
+    )  # fmt: skip
+    with open_study(spec) as study, Recorder(study) as recorder:
+        for steps, value in ((500, 7.0), (750, 12.5)):
+            if steps == 500:
+                ask = recorder.ask()
+                assert ask is not None
+                recorder.started(ask.number, {})
+            recorder.decide(steps, {ask.number: {0: value}})
+        recorder.interrupted(ask.number)
+    row = finder("show", "cut").out.splitlines()[2].split()
+    assert row[:5] == ["0", "0.9", "12.5", "interrupted", "750"]
+    shown = finder("show", "cut", "--json").json["trials"]
+    assert len(shown) == 1
+    assert (shown[0]["value"], shown[0]["last_report"]) == (None, {"env_steps": 750, "value": 12.5})
 
 
 def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
@@ -185,7 +214,7 @@ def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
         lines[command[0]] = shown.lines
     pruned = [line for line in lines["show"] if " pruned" in line]
     assert [line.split()[-1] for line in pruned] == ["pruned", "pruned"]  # without a reason
-    assert lines["show"].count("Pruned: others were expected to end better (pruner race).") == 1
+    assert lines["show"].count("Pruned: others were expected to end better (scheduler race).") == 1
     assert "Note  not safe: only one trial is complete, so there is nothing to compare it" in lines["show"]
     assert lines["studies"] == [
         "                                                                       best in",

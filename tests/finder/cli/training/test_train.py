@@ -23,6 +23,7 @@ import studies
 from agents.callbacks.loggers.tensorboard import TensorBoard
 from agents.checkpoints import file as checkpoint_file
 from agents.state_files.header import CheckpointHeader, find, header_of, list_checkpoints
+from studies.words import number_text
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 PPO = (
@@ -83,9 +84,11 @@ class TestNewRun:
         ran = finder("train", *PPO, "--steps", "400")
         assert ran.code == 0, ran.err
         folder = "runs/ppo-cli_envs-Slow-v0-seed0"
-        assert re.fullmatch(
-            rf"return [\d.]+   mean of the last (\d+) episodes   400 steps, \1 episodes   {folder}\n", ran.out
-        )
+        rows = episodes(finder.folder / folder)
+        recent = [row["return"] for row in rows if row["env_steps"] > 320]
+        assert 2 <= len(recent) < len(rows)
+        headline = f"return {number_text(np.mean(recent))}   mean of the last {len(recent)} episodes"
+        assert ran.out == f"{headline}   400 steps, {len(rows)} episodes   {folder}\n"
         assert f"Training ppo on cli_envs:Slow-v0, seed 0, 400 environment steps · in {folder}" in ran.err
         assert re.search(
             r"400 of 400 steps · \d+ episodes · return \d.* \(best \d+\) · .*learning rate 0.0003 · \d+ s\n", ran.err
@@ -108,7 +111,12 @@ class TestNewRun:
         ran = finder("train", *PPO, "--episodes", "3", "--folder", "mine", "--json", "--quiet")
         assert ran.err == ""
         assert (ran.json["folder"], ran.json["episodes"], ran.json["reason"]) == ("mine", 3, "budget reached")
-        assert ran.json["mean_return"] == np.mean([row["return"] for row in episodes(finder.folder / "mine")])
+        rows = episodes(finder.folder / "mine")
+        steps = ran.json["env_steps"]
+        recent = [row["return"] for row in rows if row["env_steps"] > steps - 0.2 * steps]
+        assert ran.json["mean_episodes"] == max(len(recent), len({row["environment"] for row in rows}))
+        assert ran.json["mean_return"] == np.mean([row["return"] for row in rows[-ran.json["mean_episodes"] :]])
+        assert (ran.json["mean_of_100"], ran.json["evaluation"]) == (None, None)
 
     @pytest.mark.slow
     def test_run_ends_at_the_target_reward(self, finder: Any) -> None:
@@ -526,6 +534,37 @@ class TestPick:
             pick = studies.analysis.recommendation.best(study)
             at = replace(pick, config={**pick.config, "learning_rate": 1.25e-4})
             assert recommended_agent(study, at).config.learning_rate == 1.25e-4
+
+
+@pytest.mark.slow
+def test_given_schedule_is_not_stretched_and_its_end_is_named(finder: Any) -> None:
+    ran = finder("train", *PPO, "--set", "optimizer=adam(CosineDecay(1e-3, 10))", "--steps", "320", "--folder", "run")
+    assert ran.code == 0, ran.err
+    assert (
+        "the schedule CosineDecay ends after 10 of about 40 gradient steps: the learning rate is 0 from then on."
+        in (" ".join(ran.err.split()))
+    )
+    settings = json.loads((finder.folder / "run" / "run.json").read_text())["settings"]
+    assert settings["config"]["learning_rate"]["config"]["decay_steps"] == 10
+
+
+@pytest.mark.slow
+def test_schedule_of_a_pick_is_stretched(finder: Any) -> None:
+    small = ("n_steps=16", "n_epochs=2", "n_envs=2", "batch_size=16", "hidden_sizes=[8]", "jit_compile=false")
+    words = [word for each in small for word in ("--set", each)]
+    ran = finder(
+        "opt", "ppo", "--env", "CartPole-v1", *words, "--optimizer", "adam(CosineDecay(1e-3, 10))",
+        "--optimizer", "sgd(CosineDecay(1e-9, 10))", "--env-steps", "320", "--seeds", "1", "--confirm", "0",
+        "--study-name", "scheduled",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    ran = finder("train", "--from", "scheduled", "--trial", "0", "--steps", "960", "--folder", "run")
+    assert ran.code == 0, ran.err
+    assert "the schedule CosineDecay is stretched from 320 to 960 environment steps: decay_steps 10 → 30 gradient" in (
+        " ".join(ran.err.split())
+    )
+    settings = json.loads((finder.folder / "run" / "run.json").read_text())["settings"]
+    assert settings["config"]["learning_rate"]["config"]["decay_steps"] == 30
 
 
 MISTAKES = {

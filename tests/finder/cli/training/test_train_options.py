@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from agents.checkpoints import file as checkpoint_file
 from agents.playing import play as playing
 from agents.state_files.header import header_of, list_checkpoints
 from finder.cli.training.settings import environment_settings
+from studies.words import spread_text
 
 WATCH = '''
 import json
@@ -179,6 +181,21 @@ class TestCheckpoints:
         headers = list_checkpoints(watched.folder / "run" / "checkpoints").values()
         written = [(header.env_steps, header.value) for header in headers if header.value is not None]
         assert written == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # the final state is always written
+
+
+def test_result_of_a_run_has_its_last_evaluation(watched: Any) -> None:
+    words = ("--steps", "60", "--evaluate-every", "50", "--evaluate-episodes", "2", "--folder", "run")
+    ran = watched("train", "ppo", "--env", "watch.py:fading", *SMALL, *words)
+    assert ran.code == 0, ran.err
+    last = agents.read_evaluations(watched.folder / "run").to_pylist()[-1]
+    evaluated = spread_text(last["mean_return"], last["std_return"])
+    after = "" if last["env_steps"] == 60 else f" after {last['env_steps']:,} steps"
+    assert re.fullmatch(
+        rf"return \S+   mean of the last \d+ episodes   evaluated {evaluated}{after}   60 .*\n", ran.out
+    )
+    again = watched("train", "--resume", "run", "--json")
+    assert again.json["evaluation"] == {name: last[name] for name in again.json["evaluation"]}
+    assert again.json["mean_of_100"] is None
 
 
 class TestPlay:

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from studies.database import retries
+from studies.database import retries, sqlite_connections
 from studies.database.retries import RetryPolicy
-from studies.storage import sqlite_connections
-from studies.storage.sqlite_connections import connect, connect_args
+from studies.database.sqlite_connections import connect, connect_args
 
 
 class AtEachWait(RetryPolicy):
