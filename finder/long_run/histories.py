@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agents.callbacks.history_file import read_evaluations, read_history
+from agents.callbacks.history_file import EPISODES, read_evaluations, read_history
 from agents.errors import ConfigurationError, check_at_least
 from agents.training.records import MOST_RECENT, n_recent_episodes
+from finder.long_run.run_folder import RunFolder
 from studies.figures.theme import LEGEND_BELOW, annotate_empty, line_of, new_figure, plain, rgba, rounded, shortened
 from studies.reports.page import page_html, write_page
 from studies.words import counted
@@ -195,7 +196,7 @@ def _run(path: Path, label: str, given: int | None) -> RunHistory:
     losses = history["loss"].to_numpy().astype(float)  # missing values become NaN
     known = np.isfinite(losses)
     copies = history["environment"].slice(max(0, len(steps) - MOST_RECENT)).to_pylist()
-    window = given or max(1, n_recent_episodes(steps, copies, int(steps[-1]) if len(steps) else 0))
+    window = given or max(1, n_recent_episodes(steps, copies, _env_steps(path, int(steps[-1]) if len(steps) else 0)))
     return RunHistory(
         label,
         *_line(steps, history["return"].to_numpy().astype(float), window),
@@ -205,6 +206,17 @@ def _run(path: Path, label: str, given: int | None) -> RunHistory:
         len(steps),
         window,
     )
+
+
+def _env_steps(path: Path, last_end: int) -> int:
+    """Return the environment steps of a run: those of its result, or else those at the end of its last episode."""
+    folder = path.parent if path.name == EPISODES else path
+    try:
+        result = RunFolder.open(folder).result or {}
+    except ConfigurationError:  # a history that a callback has written, without the folder of a run
+        result = {}
+    found = result.get("env_steps")
+    return max(found, last_end) if isinstance(found, int) else last_end
 
 
 def _line(steps: np.ndarray, values: np.ndarray, window: int) -> tuple[list[int], list[float]]:

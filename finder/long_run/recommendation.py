@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,12 @@ from agents.callbacks.callback import find_maker
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, whole_number
 from finder.search.object_resolver import with_stretched_schedules
 from finder.search.options import weights_digest
 from studies.analysis.recommendation import Recommendation
 from studies.population_based.schedule import scaled
+from studies.spaces.rate_schedules import kept_text
 from studies.study.study import OpenStudy, check_open
 from studies.words import is_named_object, object_name
 
@@ -38,13 +40,31 @@ def recommended_agent(
         weights: Initial weights (`agents.load_weights`), needed if the trials did not start from new weights. A study
             records their digest only.
         environment: The environment or its place, needed if the study had a class or function from Python.
-        env_steps: Environment steps of the long run, to which a learning-rate schedule is stretched. Defaults to None:
-            it keeps the gradient steps that it has in the runs of the study.
+        env_steps: Environment steps of the long run, >= 1, to which a learning-rate schedule is stretched. A warning is
+            issued if it cannot be: the budget of the study is in episodes, or the schedule is not of Keras. Defaults to
+            None: it keeps the gradient steps that it has in the runs of the study.
 
     Raises:
-        ConfigurationError: Class, environment or weights are missing or differ from those of the study, or the study
-            had a training function from Python.
+        ConfigurationError: Class, environment or weights are missing or differ from those of the study, the study had a
+            training function from Python, or `env_steps` is no whole number from 1.
     """
+    long_run = whole_number(1, "env_steps", env_steps)
+    spec = agent_of_pick(study, pick, agent, weights, environment, env_steps=long_run)
+    if long_run is not None and (kept := kept_text(pick.config, study.spec.env_steps)):
+        warnings.warn(kept, stacklevel=2)
+    return spec
+
+
+def agent_of_pick(
+    study: OpenStudy,
+    pick: Recommendation,
+    agent: str | type[Agent] | None = None,
+    weights: Mapping[str, Any] | None = None,
+    environment: Any = None,
+    *,
+    env_steps: int | None = None,
+) -> AgentSpec:
+    """Return the agent of a pick as `recommended_agent` does, without its warnings."""
     check_open(study)
     if not isinstance(pick, Recommendation):
         raise ConfigurationError(f"pick is {pick!r}: give the pick of the study, such as studies.best(study).")

@@ -19,7 +19,8 @@ from studies.judging.missing_pick import rate_suggestions, why_no_pick
 from studies.judging.ranking import Ranked, seeds_to_settle
 from studies.population_based.schedule import Schedule
 from studies.redaction import has_hidden
-from studies.spaces.rate_schedules import factor_of, stretched_optimizer
+from studies.spaces.numbers import whole_number
+from studies.spaces.rate_schedules import factor_of, kept_text, stretched_optimizer
 from studies.spaces.spaces import Json
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 from studies.spec.fields import Direction
@@ -350,8 +351,9 @@ def best_optimizer(
         storage: An open storage, or its URL.
         name: Name of the optimizer, for agents with several such as `actor` and `critic`. Defaults to `default`.
         metric: The objective by which is picked, for studies with several. Defaults to `None`.
-        env_steps: Environment steps of the long run, to which a learning-rate schedule of Keras is stretched. Defaults
-            to `None`: it keeps the gradient steps that it has in the runs of the study.
+        env_steps: Environment steps of the long run, >= 1, to which a learning-rate schedule of Keras is stretched. A
+            warning is issued if it cannot be: the budget of the study is in episodes, or the schedule is not of Keras.
+            Defaults to `None`: it keeps the gradient steps that it has in the runs of the study.
         allow_modules: Modules beside Keras's that the study may name, if other users may have written it: its storage
             is a database server, a server of `finder serve`, or a file of another user. They extend those of
             `FINDER_ALLOW_MODULES`.
@@ -362,10 +364,12 @@ def best_optimizer(
 
     Raises:
         StudyError: If the study is unknown, no trial is complete, there is no optimizer of that name (training
-            functions have none), or the study names a module that is not allowed.
+            functions have none), `env_steps` is no whole number from 1, or the study names a module that is not
+            allowed.
     """
     from studies.study.study import load_study
 
+    long_run = whole_number("env_steps", env_steps)
     with load_study(study_name, storage) as study:
         pick = best(study if metric is None else study.by_objective(metric))
         if pick.own_training:
@@ -375,11 +379,14 @@ def best_optimizer(
             )
         if name not in pick.optimizers:
             raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
-        factor = factor_of(pick.config, study.spec.env_steps, env_steps)
-        config = stretched_optimizer(pick.optimizers[name], factor)
+        serialised, of_study = pick.optimizers[name], study.spec.env_steps
+        config = stretched_optimizer(serialised, factor_of(pick.config, of_study, long_run))
         check_modules(study, config, allow_modules)
     if pick.rate is not None and pick.rate.why_unsafe:
         warnings.warn(f"no safe suggestion of a learning rate: {pick.rate.why_unsafe}", stacklevel=2)
+    kept = kept_text({"learning_rate": serialised.get("config", {}).get("learning_rate")}, of_study)
+    if long_run is not None and kept:
+        warnings.warn(kept, stacklevel=2)
     if str(config.get("module")).partition(".")[0] == "torch":
         return config
     import keras

@@ -119,6 +119,20 @@ def stretch_text(config: Mapping[str, Any], env_steps: int | None, long_run: int
     return " ".join(_stretch_sentences(config, env_steps, long_run))
 
 
+def kept_text(config: Mapping[str, Any], env_steps: int | None) -> str:
+    """Return which schedules of an agent are not stretched for a long run, as sentences, and why; "" for none.
+
+    Args:
+        config: The configuration of the agent in the study.
+        env_steps: Environment steps of each run of the study, None for a budget in episodes.
+    """
+    return " ".join(
+        f"The schedule {_named(owner, schedule)} keeps its gradient steps, {why}."
+        for owner, schedule in schedules_in(config).items()
+        if (why := _why_kept(schedule, is_in_steps=env_steps is not None))
+    )
+
+
 def factor_of(config: Mapping[str, Any], env_steps: int | None, long_run: int | None) -> float:
     """Return the ratio of the gradient steps of a long run to those of a study's run.
 
@@ -161,11 +175,9 @@ _NEAR_THE_END = 0.9
 def _stretch_sentences(config: Mapping[str, Any], env_steps: int | None, long_run: int | None) -> Iterator[str]:
     factor = factor_of(config, env_steps, long_run)
     for owner, schedule in schedules_in(config).items():
-        name = f"{schedule['class_name']}{f' of {owner}' if owner else ''}"
-        if not _is_known(schedule):
-            yield f"The schedule {name} keeps its gradient steps, since it is none of Keras's."
-        elif env_steps is None or long_run is None:
-            yield f"The schedule {name} keeps its gradient steps, as a budget in episodes does not tell a ratio."
+        name = _named(owner, schedule)
+        if why := _why_kept(schedule, is_in_steps=env_steps is not None and long_run is not None):
+            yield f"The schedule {name} keeps its gradient steps, {why}."
         elif factor != 1.0:
             longer = _config(stretched(schedule, factor))
             changes = ", ".join(
@@ -177,6 +189,22 @@ def _stretch_sentences(config: Mapping[str, Any], env_steps: int | None, long_ru
                 f"The schedule {name} is stretched from {env_steps:,} to {long_run:,} environment steps: "
                 f"{changes} gradient steps."
             )
+
+
+def _named(owner: str, schedule: Mapping[str, Any]) -> str:
+    return f"{schedule['class_name']}{f' of {owner}' if owner else ''}"
+
+
+def _why_kept(schedule: Mapping[str, Any], *, is_in_steps: bool) -> str:
+    """Return why a schedule cannot be stretched; "" if it can.
+
+    Args:
+        schedule: The schedule.
+        is_in_steps: Whether the budgets of both runs are in environment steps.
+    """
+    if not _is_known(schedule):
+        return "since it is none of Keras's"
+    return "" if is_in_steps else "as a budget in episodes does not tell a ratio"
 
 
 def _times(value: Any, factor: float) -> Any:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError, cause_of
+from agents.training.records import MOST_RECENT
 from finder.cli.session import INTERRUPTED_CODE
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.cli.training.messages import (
@@ -228,8 +229,12 @@ def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
 def _done_text(folder: RunFolder) -> str:
     """Return the progress of a run as text."""
     header, result = _newest(folder)[1], folder.result or {}
-    mean = result.get("mean_return") if result.get("mean_of_100") is None else result["mean_of_100"]
-    value = "" if mean is None else f", with a mean return of {number_text(mean)}"
+    mean, n_episodes = result.get("mean_of_100"), MOST_RECENT
+    if mean is None:  # earlier versions had the mean of 100 episodes, or of all, as `mean_return`
+        mean = result.get("mean_return")
+        n_episodes = result.get("mean_episodes") or min(MOST_RECENT, result.get("episodes", 0))
+    of = f"the last {counted(n_episodes, 'episode')}" if n_episodes > 1 else "the last episode"
+    value = "" if mean is None else f", and the mean return of {of} is {number_text(mean)}"
     made = f"{counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
     return f"it has made {made}{value}"
 

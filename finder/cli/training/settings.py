@@ -75,7 +75,7 @@ def settings_of_pick(
         env: Place of the environment, or None for the one of the study.
     """
     from agents.trust.allowed_modules import places_in
-    from finder.long_run.recommendation import recommended_agent, recommended_callbacks, schedule_of_run
+    from finder.long_run.recommendation import agent_of_pick, recommended_callbacks, schedule_of_run
     from finder.long_run.run_folder import RunSettings
     from finder.search.trusted_code import trusted_code_only
     from studies.analysis.recommendation import best
@@ -92,7 +92,7 @@ def settings_of_pick(
             raise typer.Exit(2 if opened.spec.metrics else 1)
         pick = best(opened, trial)
         budget = _with_limit(chosen, opened.spec.horizon or DEFAULT_STEPS)
-        spec = recommended_agent(opened, pick, agent, weights, env, env_steps=budget["env_steps"])
+        spec = agent_of_pick(opened, pick, agent, weights, env, env_steps=budget["env_steps"])
         callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
         limited = {**budget, "callbacks": callbacks}
         settings = RunSettings(

@@ -14,6 +14,7 @@ from agents.errors import ConfigurationError
 from finder.long_run.recommendation import recommended_agent
 from studies.analysis.python_code import python_lines
 from studies.analysis.recommendation import best, best_optimizer
+from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports.html import report_html
@@ -118,6 +119,52 @@ def test_schedules_of_learning_rates_are_stretched_to_the_long_run(tmp_path: Pat
     optimizer = best_optimizer("s", where, env_steps=1_000_000)
     assert optimizer.get_config()["learning_rate"]["config"]["decay_steps"] == 20_000
     assert best_optimizer("s", where).get_config()["learning_rate"]["config"]["decay_steps"] == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "module", "why"),
+    [
+        ({"env_steps": None, "episodes": 20}, COSINE["module"], "as a budget in episodes does not tell a ratio"),
+        ({}, "mine", "since it is none of Keras's"),
+    ],
+)
+def test_schedules_that_cannot_be_stretched_are_warned_about(
+    tmp_path: Path, fields: dict[str, Any], module: str, why: str
+) -> None:
+    own = {**COSINE, "module": module}
+    adam = {"module": "torch.optim", "class_name": "Adam", "config": {"learning_rate": own}}
+    configuration = {
+        "agent": "ppo", "built_in": True, "env": "CartPole-v1", "config": {"learning_rate": own},
+        "optimizers": {"default": adam},
+    }  # fmt: skip
+    where = f"sqlite:///{tmp_path}/s.db"
+    rows = ({"optimizer": "adam"},)
+    said = f"The schedule CosineDecay keeps its gradient steps, {why}"
+    with finished(configuration, kind="opt", agents=("ppo",), trials=rows, storage=where, **fields) as study:
+        if module != "mine":
+            with pytest.warns(UserWarning, match=said):
+                agent = recommended_agent(study, best(study), env_steps=50_000)
+            assert agent.config.learning_rate == own
+            recommended_agent(study, best(study))
+    with pytest.warns(UserWarning, match=said):
+        assert best_optimizer("s", where, env_steps=50_000, allow_modules=["mine", "torch"]) == adam
+    assert best_optimizer("s", where, allow_modules=["mine", "torch"]) == adam
+
+
+@pytest.mark.parametrize("env_steps", [0, -5, 0.5, 1000.5, float("nan"), float("inf"), "1000"])
+def test_environment_steps_of_the_long_run_are_checked(tmp_path: Path, env_steps: Any) -> None:
+    configuration = {
+        "agent": "ppo", "built_in": True, "env": "CartPole-v1", "config": {"learning_rate": 1e-3},
+        "optimizers": {"default": {"module": "keras.optimizers", "class_name": "SGD", "config": {}}},
+    }  # fmt: skip
+    where = f"sqlite:///{tmp_path}/s.db"
+    rows = ({"learning_rate": 1e-3},)
+    with finished(configuration, kind="lr", agents=("ppo",), trials=rows, storage=where) as study:
+        with pytest.raises(ConfigurationError, match="env_steps must be"):
+            recommended_agent(study, best(study), env_steps=env_steps)
+        assert recommended_agent(study, best(study), env_steps=int(1e6)).label == "ppo"
+    with pytest.raises(StudyError, match=r"env_steps is .*: give a whole number from 1\."):
+        best_optimizer("s", where, env_steps=env_steps)
 
 
 def test_stretched_schedules_of_several_optimizers_are_in_the_code() -> None:

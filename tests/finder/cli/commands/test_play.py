@@ -20,6 +20,7 @@ from agents.errors import ConfigurationError
 from agents.playing.play import PlayedEpisode
 from finder.cli.playing.messages import summary_of
 from finder.long_run.histories import histories_data, plot_losses, plot_returns, plot_runs
+from finder.long_run.run_folder import RunFolder, RunSettings
 
 PPO = (
     "train", "ppo", "--env", "CartPole-v1", "--set", "jit_compile=false", "--set", "n_steps=16",
@@ -304,6 +305,17 @@ class TestPlot:
         assert plot_returns(data).layout.yaxis.title.text == "return<br>mean of the last 8 to 100 episodes"
         assert plot_returns(long).layout.yaxis.title.text == "return<br>mean of the last 8 episodes"
         assert [run.window for run in histories_data([long, short], window=5).runs] == [5, 5]
+
+    def test_last_fifth_of_a_run_ends_with_its_environment_steps(self, tmp_path: Path) -> None:
+        run = history(tmp_path / "run", [(1300 + 1600 * n, float(n), None) for n in range(6)])
+        assert histories_data(run).runs[0].window == 2  # since 7,440 of 9,300 steps
+        folder = RunFolder(run, RunSettings(agent="ppo", config={}, env="CartPole-v1"), None, ())
+        folder.write_result(None)
+        assert histories_data(run).runs[0].window == 2  # it still runs
+        folder.write_result({"reason": "budget reached", "env_steps": 10_000})
+        for place in (run, run / "history.parquet"):
+            [drawn] = histories_data(place).runs
+            assert (drawn.window, drawn.returns[-1]) == (1, 5.0)  # since 8,000 of 10,000 steps, as in the result
 
     def test_returns_and_losses_share_the_axis_of_steps(self, tmp_path: Path) -> None:
         runs = [

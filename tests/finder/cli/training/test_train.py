@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fakes
@@ -23,6 +24,8 @@ import studies
 from agents.callbacks.loggers.tensorboard import TensorBoard
 from agents.checkpoints import file as checkpoint_file
 from agents.state_files.header import CheckpointHeader, find, header_of, list_checkpoints
+from finder.cli.training.run import _done_text
+from finder.long_run.run_folder import RunFolder, RunSettings
 from studies.words import number_text
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
@@ -132,7 +135,8 @@ class TestNewRun:
         assert "a larger --target-reward trains the agent further" in again.err
         longer = finder("train", "--resume", "run", "--steps", "9000")
         assert longer.code == 2
-        assert re.search(r"with a mean return of \S+\. Give a larger --target-reward, or see its result", longer.err)
+        made = r"and the mean return of the last 100 episodes is \S+\. Give a larger --target-reward, or see its result"
+        assert re.search(made, longer.err)
         further = finder("train", "--resume", "run", "--target-reward", "1000", "--json")
         assert (further.json["reason"], further.json["env_steps"]) == ("budget reached", 4000)
 
@@ -167,8 +171,10 @@ class TestNewRun:
         assert message in ran.err
         [row] = agents.read_evaluations(finder.folder / "cut").to_pylist()
         assert (row["n_episodes"], row["n_cut"]) == (10, 10)
-        hint = "CliffWalking-v1 has no time limit: give it one (--max-episode-steps N; in Python "
-        assert f"no episode has ended: {hint}" in ran.err
+        hint = (
+            "8 copies of CliffWalking-v1 made 8 steps each, and episodes are longer: give more, such as --env-steps 256"
+        )
+        assert f"no episode has ended. {hint}" in " ".join(ran.err.split())
 
     @pytest.mark.slow
     def test_options_of_train_work_together(self, finder: Any) -> None:
@@ -534,6 +540,27 @@ class TestPick:
             pick = studies.analysis.recommendation.best(study)
             at = replace(pick, config={**pick.config, "learning_rate": 1.25e-4})
             assert recommended_agent(study, at).config.learning_rate == 1.25e-4
+
+
+@pytest.mark.parametrize(
+    ("result", "means"),
+    [
+        ({"mean_return": 5.0, "mean_episodes": 7, "mean_of_100": 3.0}, "100 episodes is 3"),
+        ({"mean_return": 5.0, "mean_episodes": 7, "mean_of_100": None}, "7 episodes is 5"),
+        ({"mean_return": 5.0, "episodes": 40}, "40 episodes is 5"),  # earlier versions
+        ({"mean_return": 5.0, "mean_episodes": 1}, "episode is 5"),
+        ({"mean_return": None}, ""),
+        (None, ""),
+    ],
+)  # fmt: skip
+def test_progress_of_a_run_says_of_which_episodes_the_mean_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, result: dict[str, Any] | None, means: str
+) -> None:
+    header = SimpleNamespace(env_steps=4000, episodes=180)
+    monkeypatch.setattr("finder.cli.training.run._newest", lambda _: (tmp_path, header))
+    folder = RunFolder(tmp_path, RunSettings(agent="ppo", config={}, env="CartPole-v1"), result, ())
+    text = f", and the mean return of the last {means}" if means else ""
+    assert _done_text(folder) == f"it has made 4,000 environment steps and 180 episodes{text}"
 
 
 @pytest.mark.slow
