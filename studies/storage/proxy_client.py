@@ -21,7 +21,7 @@ from studies.database.names import StudyNames
 from studies.database.retries import RetryPolicy, StorageAwayError, storage_failure
 from studies.errors import StudyError
 from studies.storage.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
-from studies.storage.proxy_fences import ClientFences
+from studies.storage.proxy_fences import ClientFences, lost_leases
 from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 READY_SECONDS = 10.0
@@ -121,7 +121,7 @@ class _OptunaProxy(GrpcStorageProxy):
 
 
 class _Channel:
-    """Channel whose calls end early after Ctrl-C: a deadline is fixed when a call begins.
+    """Channel whose calls raise the errors of fences, and end early after Ctrl-C: their deadlines are fixed before.
 
     Args:
         channel: Channel.
@@ -144,6 +144,10 @@ class _Channel:
                 except grpc.FutureTimeoutError:
                     if not self._retry_policy.may_wait(began):
                         break
+        except grpc.RpcError as error:
+            if (lost := lost_leases(error)) is not None:
+                raise lost from None
+            raise
         except BaseException:
             pending.cancel()
             raise

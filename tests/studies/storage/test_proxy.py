@@ -133,7 +133,8 @@ class TestHangingServer:
             opened.retry_policy.begin(DEADLINE_SECONDS)
             tables.stop()
             opened.retry_policy.is_interrupted = tables.has_call.is_set
-            with pytest.raises(StorageAwayError, match="the call was given up"):
+            fence = Fence("a study", "me", {0: 1})
+            with pytest.raises(StorageAwayError, match="the call was given up"), fenced(fence):
                 opened.episodes.curves("a study")
 
     def test_call_is_retried_until_the_server_resumes(
