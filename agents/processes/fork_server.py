@@ -6,6 +6,8 @@ import atexit
 import os
 import signal
 import sys
+import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -17,6 +19,15 @@ from agents.processes.ending import kill_at_exit
 from agents.processes.interrupts import block_interrupts, defer_interrupts
 from agents.shared_objects import address_for_processes
 from agents.trust.allowed_modules import restrict_process, restriction
+
+_UNKNOWN_CODE = 255
+"""Exit code in `multiprocess` of a process whose fork server has ended."""
+
+_LONGEST_END = 0.5
+"""Most seconds between the end of the connections of a killed server and its own end."""
+
+_server_of: weakref.WeakKeyDictionary[Any, int | None] = weakref.WeakKeyDictionary()
+"""Process -> ID of the fork server that it was forked from."""
 
 
 def prepare_processes(module: str) -> Any:
@@ -86,10 +97,35 @@ def start_child(context: Any, main: Callable[..., None], *arguments: Any, thread
         target=_run_child, args=(main, arguments, restriction(), settings), name=name, daemon=True
     )
     _ensure_server()  # the first one may have been killed
+    _server_of[process] = forkserver._forkserver._forkserver_pid
     with defer_interrupts(), without_main_module():  # at exit, a process that is not to be killed is waited for
         process.start()
         kill_at_exit(process)
     return process
+
+
+def has_lost_server(process: Any) -> bool:
+    """Return whether a process of `start_child` counts as ended because its fork server has ended.
+
+    Only its server could tell when it ends, and with which exit code. It ends as soon as nothing refers to its object.
+    """
+    pid = _server_of.get(process)
+    if pid is None or process.exitcode != _UNKNOWN_CODE:
+        return False
+    deadline = time.monotonic() + _LONGEST_END
+    while pid == forkserver._forkserver._forkserver_pid and _is_running(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _is_running(child: int) -> bool:
+    """Return whether a child process is running; it is not reaped if it is not."""
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
 
 
 def _run_child(

@@ -9,6 +9,8 @@ from typing import Any
 
 import multiprocess
 
+from agents.processes.interrupts import END_REQUESTS
+
 
 def leave_signals_to_parent() -> None:
     """Keep SIGINT, SIGHUP and SIGTERM from ending this process.
@@ -16,13 +18,17 @@ def leave_signals_to_parent() -> None:
     A terminal sends SIGINT and SIGHUP to every process of a program; `timeout`, Slurm and systemd send SIGTERM. The
     parent process handles the signals: it saves the state of its children, and ends them by messages or by SIGKILL.
 
-    SIGTERM has an empty handler: programs that this process starts, such as simulators, would inherit that it is
-    ignored or blocked.
+    SIGTERM is only recorded (`END_REQUESTS`), not ignored or blocked: programs that this process starts, such as
+    simulators, would inherit that.
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.signal(signal.SIGTERM, _record)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
+
+
+def _record(number: int, _frame: Any) -> None:
+    END_REQUESTS.counts(number)
 
 
 def end_with_parent(processes: Any = multiprocess) -> None:

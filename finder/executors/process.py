@@ -15,7 +15,13 @@ from multiprocess.connection import wait
 
 from agents.backend.threads import threads_for
 from agents.errors import check_at_least
-from agents.processes.fork_server import await_fork_server, prepare_processes, start_child, without_main_module
+from agents.processes.fork_server import (
+    await_fork_server,
+    has_lost_server,
+    prepare_processes,
+    start_child,
+    without_main_module,
+)
 from agents.processes.interrupts import defer_interrupts
 from agents.processes.orphans import end_with_parent
 from finder.executors.batches import Batching
@@ -124,6 +130,8 @@ class _ForkedWorkerPool:
             self._wakeups.recv_bytes()
 
     def cause(self, process: Any) -> str:
+        if has_lost_server(process):
+            return "was ended with the fork server, which was killed (out of memory, perhaps)"
         code: int | None = process.exitcode
         if code is not None and code < 0:
             try:

@@ -291,22 +291,31 @@ class TrialDispatcher:
             for trial, reason in worker.suspects.items():
                 self._end(number, trial, Outcome(state="failed", reason=reason, failure="hung"))
             cause = "hung, and was killed" if worker.hung else self.pool.cause(worker.process)
-            self._reassign(number, f"its process {cause}")
+            self._reassign(number, cause)
             self.workers.pop(number, None)
 
-    def _reassign(self, number: int, reason: str) -> None:
-        """Reassign the trials of a worker; trials that have lost `MAX_CRASHES` processes fail."""
+    def _reassign(self, number: int, cause: str) -> None:
+        """Reassign the trials of a worker; trials that have lost `MAX_CRASHES` processes fail.
+
+        Args:
+            number: Number of the worker.
+            cause: Why it has ended, as the end of a sentence.
+        """
         worker = self.workers[number]
         kind: FailureKind = "hung" if worker.hung else "killed"
         for trial in (trial for trial in worker.batch if trial.number in worker.running):
             self.crashes[trial.number, trial.seeds] += 1
             if self.crashes[trial.number, trial.seeds] >= MAX_CRASHES:
                 often = f", {MAX_CRASHES} times" if MAX_CRASHES > 1 else ""
-                self._end(number, trial.number, Outcome(state="failed", reason=f"{reason}{often}", failure=kind))
+                reason = f"its process {cause}{often}"
+                self._end(number, trial.number, Outcome(state="failed", reason=reason, failure=kind))
         left = [trial for trial in worker.batch if trial.number in worker.running]
         if not left:
             return
-        log.warning("Trials resume in another process: %s", reason)
+        some, own = f"Trial {left[0].number} resumes", "its"
+        if len(left) > 1:
+            some, own = f"{len(left):,} trials resume", "their"
+        log.warning("%s in another process: %s process %s", some, own, cause)
         # One of the trials may be the cause: the second time each gets a process of its own.
         again = any(self.crashes[trial.number, trial.seeds] > 1 for trial in left)
         self.unassigned.extend([[trial] for trial in left] if again else [left])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from finder.progress.best import Best, best_of, metric_text
@@ -153,13 +154,17 @@ class Tracker:
         self._count_elsewhere()
 
     def _count_elsewhere(self) -> None:
-        """Count the trials of other processes, until the confirmation begins."""
+        """Count the trials of other processes, until the confirmation begins; not during an outage of the storage."""
         from studies.analysis.status import status_of
+        from studies.database.retries import StorageAwayError
 
-        if self.study is not None and self.study.storage.shared and self._n_search is None:
-            now = status_of(self.study.spec, self.study.trials())
-            self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
-            self.n_paused = now.n_paused
+        if self.study is None or not self.study.storage.shared or self._n_search is not None:
+            return
+        if not self.study.storage.retry_policy.is_over:
+            with suppress(StorageAwayError):
+                now = status_of(self.study.spec, self.study.trials())
+                self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
+                self.n_paused = now.n_paused
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         self.n_elsewhere = 0

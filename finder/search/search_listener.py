@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, Outcome, outcome_attrs
+from agents.processes.interrupts import is_interrupt_deferred
+from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, INTERRUPTED, PAUSED, BudgetSpent, Outcome, outcome_attrs
+from studies.database.retries import interrupt_of
 from studies.schedulers.scheduler import Action
 from studies.spec.scheduler_names import pauses_trials, prunes_trials
 
@@ -19,6 +23,13 @@ if TYPE_CHECKING:
 
 _REASONS = {Action.STOP: FELL_BEHIND, Action.PAUSE: PAUSED}
 """Decision of the scheduler -> reason to stop a trial."""
+
+
+def _is_interrupted() -> bool:
+    """Return whether a signal ends this process now: it takes effect after this event, or is being handled."""
+    handled = sys.exc_info()[1]
+    interrupt = None if handled is None else interrupt_of(handled)
+    return is_interrupt_deferred() or (interrupt is not None and not isinstance(interrupt, BudgetSpent))
 
 
 class SearchListener:
@@ -89,6 +100,9 @@ class SearchListener:
         return self._recorder.exchange(env_steps, values, diverged)
 
     def ended(self, number: int, outcome: Outcome) -> None:
+        if outcome.state == "failed" and outcome.failure != "diverged" and _is_interrupted():
+            # The signal may have ended a simulator of the environment too, whose failure is none of the trial.
+            outcome = replace(outcome, state="interrupted", reason=INTERRUPTED, traceback="")
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds
         newest = self._newest.pop(number, {}).values()
         if newest and not env_steps:  # its process has died and reported episodes only

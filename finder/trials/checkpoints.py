@@ -96,18 +96,23 @@ class Checkpoints:
         """Return whether it is time for the next checkpoints."""
         return time.monotonic() - self._written > max(self._seconds, self._cost / MAX_COST)
 
-    def save(self, groups: Iterable[Group]) -> None:
+    def save(self, groups: Iterable[Group], *, ending: bool = False) -> None:
         """Write the groups that have advanced since their last checkpoint. Call it between two of their steps.
 
         Groups that cannot be written, as on a full disk, are reported in one warning; the others are written, and
         training continues.
+
+        Args:
+            groups: The groups.
+            ending: Whether training ends now, perhaps by a signal, which may have ended simulators of the environments
+                too. Runs that have failed then keep their earlier checkpoint. Defaults to False.
         """
         began = time.monotonic()
         n_left_out, reason = 0, ""
         for group in groups:
             try:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._save_group(group)
+                self._save_group(group, ending)
             except OSError as error:
                 n_left_out, reason = n_left_out + 1, error.strerror or str(error)
         if n_left_out:
@@ -115,17 +120,22 @@ class Checkpoints:
         self._written = time.monotonic()
         self._cost = self._written - began
 
-    def _save_group(self, group: Group) -> None:
+    def _save_group(self, group: Group, ending: bool) -> None:
         # The name depends on the runs and on the epochs of their trials: runs that resumed from one file in two
         # processes are written to two files, and a process that was paused does not replace a file of its successor.
-        keys = [group.keys[member] for member in group.runs]
+        keys, runs = [group.keys[member] for member in group.runs], None
         path = self._folder / _name(keys, _epochs(group))
+        if ending and (failed := group.failed_members):
+            keys = runs = [group.keys[member] for member in group.active_members if member not in failed]
+            if not runs or any(trial.spec.exchanges for trial in group.trials):  # a population that resumes as a whole
+                return
+            path = self._folder / _name(keys, _epochs(group), what="others")
         if group.error is not None or not group.can_checkpoint or self._steps.get(path) == group.trainer.env_steps:
             return
         if self._is_protected(keys, group.trainer.env_steps):
             return
         try:
-            write_with_environments(lambda environments: _write(path, group, environments=environments))
+            write_with_environments(lambda environments: _write(path, group, environments=environments, runs=runs))
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - pickling an agent of the user may raise anything

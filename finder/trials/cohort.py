@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from agents.population import TemplateCache
+from agents.processes.interrupts import END_REQUESTS
 from agents.trust.allowed_modules import restricted
 from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, load
 from finder.trials.exchange import exchange
@@ -102,7 +103,7 @@ class _Cohort:
                 self._advance(mark)
         except (KeyboardInterrupt, Exception) as error:
             if self._checkpoints is not None:
-                self._checkpoints.save(self._groups)  # without those in the middle of a step
+                self._checkpoints.save(self._groups, ending=True)  # without those in the middle of a step
             if isinstance(error, KeyboardInterrupt):  # after an error of the listener nothing can be reported
                 for number, _ in self._running():
                     self._end_stopped(number, INTERRUPTED, None, None)
@@ -194,7 +195,7 @@ class _Cohort:
             while group.is_before(mark):
                 self._train(group, mark, saves=saves)
                 if self._checkpoints is not None and self._checkpoints.due:
-                    self._checkpoints.save(self._groups)
+                    self._checkpoints.save(self._groups, ending=END_REQUESTS.first is not None)
                 if self._is_flush_due and not self._flush():
                     return
             group.add_work(time.perf_counter() - began, group.trainer.env_steps - before)
@@ -288,7 +289,7 @@ class _Cohort:
         reason = self._listener.episodes({number: own for number, own in records.items() if own})
         if reason:
             if self._checkpoints is not None:
-                self._checkpoints.save(self._groups)
+                self._checkpoints.save(self._groups, ending=True)
             for number, _ in self._running():
                 self._end_stopped(number, reason, None, None)
         return not reason

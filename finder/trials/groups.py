@@ -212,6 +212,11 @@ class Group(Callback):
         return [member for member, run in self.runs.items() if member in there | done or not run.trial.ended]
 
     @property
+    def failed_members(self) -> list[int]:
+        """Members whose runs have failed, and whose trials have not ended."""
+        return [member for member, run in self.runs.items() if run.error is not None and not run.trial.ended]
+
+    @property
     def alone(self) -> bool:
         """Return whether the group is a single agent instead of a population."""
         return not isinstance(self.learner, Population)

@@ -118,7 +118,7 @@ class RetryPolicy:
         return min(CALL_SECONDS, max(self._seconds_left(began), _SHORTEST_CALL))
 
     def may_wait(self, since: float) -> bool:
-        """Return whether a call of this thread may go on waiting for a lock: the time of its retries is not over.
+        """Return whether a call of this thread may go on waiting: the time of its retries is not over.
 
         Args:
             since: Time (`time.monotonic`) at which the call began to wait, unless it is an attempt of a retried call.

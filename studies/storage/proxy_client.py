@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -17,14 +18,17 @@ from studies.adapters.quiet_optuna import without_experimental_warnings
 from studies.database.episodes import EpisodeTable
 from studies.database.leases import Lease, LeaseTable
 from studies.database.names import StudyNames
-from studies.database.retries import StorageAwayError, storage_failure
+from studies.database.retries import RetryPolicy, StorageAwayError, storage_failure
 from studies.errors import StudyError
 from studies.storage.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
-from studies.storage.proxy_fences import ClientFences
+from studies.storage.proxy_fences import ClientFences, lost_leases
 from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 READY_SECONDS = 10.0
 """Seconds for the first answer of a server."""
+
+_LOOK_SECONDS = 1.0
+"""Seconds between checks whether a call may go on waiting."""
 
 _RECONNECT_MS = 5_000
 """Maximum delay before a channel reconnects."""
@@ -36,14 +40,14 @@ class Proxy:
     Args:
         host: Host of the server.
         port: Port of the server.
-        call_seconds: Returns the current timeout of a call.
+        retry_policy: Policy of the calls, with their current timeout.
         tls: Whether to use TLS (``grpcs://``). Defaults to `False`.
 
     Raises:
         StudyError: If no server answers, it is another kind of server, or it rejects the token of `FINDER_TOKEN`.
     """
 
-    def __init__(self, host: str, port: int, call_seconds: Callable[[], float], *, tls: bool = False) -> None:
+    def __init__(self, host: str, port: int, retry_policy: RetryPolicy, *, tls: bool = False) -> None:
         label = f"{'grpcs' if tls else 'grpc'}://{host}:{port}"
         token = token_of_environment()
         options = [*UNLIMITED, ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS)]
@@ -52,10 +56,11 @@ class Proxy:
             bare = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
         else:
             bare = grpc.insecure_channel(f"{host}:{port}", options=options)
-        self._channel = grpc.intercept_channel(bare, _TokenAndDeadline(call_seconds, token), ClientFences())
+        intercepted = grpc.intercept_channel(bare, _TokenAndDeadline(retry_policy, token), ClientFences())
+        self._channel = _Channel(intercepted, retry_policy)
         self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(PATH)
         try:
-            grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, call_seconds()))
+            grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, retry_policy.call_seconds))
             self._check(label)
             self.optuna: GrpcStorageProxy = _OptunaProxy(host, port, self._channel)
         except grpc.FutureTimeoutError:
@@ -104,7 +109,7 @@ class Proxy:
 class _OptunaProxy(GrpcStorageProxy):
     """Client of Optuna on an existing channel."""
 
-    def __init__(self, host: str, port: int, channel: grpc.Channel) -> None:
+    def __init__(self, host: str, port: int, channel: _Channel) -> None:
         self._given = channel
         with without_experimental_warnings():
             super().__init__(host=host, port=port)
@@ -113,6 +118,45 @@ class _OptunaProxy(GrpcStorageProxy):
         self._channel = self._given
         self._stub = api_pb2_grpc.StorageServiceStub(self._channel)  # type: ignore[no-untyped-call]
         self._cache = GrpcClientCache(self._stub)
+
+
+class _Channel:
+    """Channel whose calls raise the errors of fences, and end early after Ctrl-C: their deadlines are fixed before.
+
+    Args:
+        channel: Channel.
+        retry_policy: Policy of the calls.
+    """
+
+    def __init__(self, channel: grpc.Channel, retry_policy: RetryPolicy) -> None:
+        self._channel, self._retry_policy = channel, retry_policy
+
+    def unary_unary(self, *args: Any, **options: Any) -> Callable[..., Any]:
+        """See `grpc.Channel`."""
+        return functools.partial(self._call, self._channel.unary_unary(*args, **options))
+
+    def _call(self, call: grpc.UnaryUnaryMultiCallable, request: Any, **options: Any) -> Any:
+        began, pending = time.monotonic(), call.future(request, **options)
+        try:
+            while True:
+                try:
+                    return pending.result(timeout=_LOOK_SECONDS)
+                except grpc.FutureTimeoutError:
+                    if not self._retry_policy.may_wait(began):
+                        break
+        except grpc.RpcError as error:
+            if (lost := lost_leases(error)) is not None:
+                raise lost from None
+            raise
+        except BaseException:
+            pending.cancel()
+            raise
+        pending.cancel()
+        raise TimeoutError("the call was given up")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._channel.close()
 
 
 class _Details(NamedTuple):
@@ -129,14 +173,14 @@ class _Details(NamedTuple):
 class _TokenAndDeadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
     """Interceptor that adds the token and a deadline to every call: without one, a stopped server blocks it forever."""
 
-    def __init__(self, call_seconds: Callable[[], float], token: str) -> None:
-        self._call_seconds = call_seconds
+    def __init__(self, retry_policy: RetryPolicy, token: str) -> None:
+        self._retry_policy = retry_policy
         self._token = [("authorization", bearer(token))] if token else []
 
     def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
         sent = _Details(
             details.method,
-            self._call_seconds(),
+            self._retry_policy.call_seconds,
             [*(details.metadata or ()), *self._token],
             details.credentials,
             details.wait_for_ready,

@@ -15,18 +15,14 @@ _HEADER = "finder-fence"
 
 
 class ClientFences(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Interceptor that sends the fence of the thread with each call."""
+    """Interceptor that sends the fence of the thread with each call; see `lost_leases`."""
 
     def intercept_unary_unary(self, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
         fence = current()
         if fence is None:
             return continuation(details, request)
         metadata = [*(details.metadata or ()), (_HEADER, _as_text(fence))]
-        call = continuation(details._replace(metadata=metadata), request)
-        lost = _lost(call.details()) if call.code() == grpc.StatusCode.ABORTED else None
-        if lost is not None:
-            raise lost
-        return call
+        return continuation(details._replace(metadata=metadata), request)
 
 
 class ServerFences(grpc.ServerInterceptor):  # type: ignore[misc]
@@ -58,10 +54,15 @@ def around(handler: Any, answer: Callable[[Callable[[Any, Any], Any], Any, Any],
     )
 
 
-def _lost(details: str) -> LeaseLostError | None:
-    """Return the error that a server sent, None if a load balancer or another program aborted the call."""
+def lost_leases(error: Any) -> LeaseLostError | None:
+    """Return the error that a server sent with the error of a call; None for other errors.
+
+    A load balancer or another program may have aborted the call.
+    """
+    if error.code() != grpc.StatusCode.ABORTED:
+        return None
     try:
-        message, numbers = json.loads(details)
+        message, numbers = json.loads(error.details())
         return LeaseLostError(message, frozenset(numbers))
     except (ValueError, TypeError):
         return None

@@ -221,7 +221,7 @@ def _open_proxy(address: StorageAddress) -> StudyStorage:
     scheme, _, place = address.url.partition("://")
     host, _, port = place.rpartition(":")
     retry_policy = RetryPolicy(address.label)
-    proxy = Proxy(host, int(port), lambda: retry_policy.call_seconds, tls=scheme == "grpcs")
+    proxy = Proxy(host, int(port), retry_policy, tls=scheme == "grpcs")
     tables = proxy.episodes, proxy.leases
     return _storage(address, proxy.optuna, tables, [proxy.close], retry_policy=retry_policy, names=proxy.names)
 

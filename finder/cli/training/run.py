@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from agents.backend.silence import import_tensorflow
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, cause_of
 from agents.training.records import MOST_RECENT
 from finder.cli.session import INTERRUPTED_CODE
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
@@ -24,7 +24,7 @@ from finder.cli.training.messages import (
     print_resumed,
     print_stopped,
 )
-from finder.progress.console import errors, print_error
+from finder.progress.console import errors, print_error, print_note
 from studies.words import counted, number_text
 
 if TYPE_CHECKING:
@@ -156,12 +156,18 @@ def run(
             folder.begin(training.write_initial_checkpoint)
         try:
             result = training.train(further=further, hangs=lambda reason: _end_hung(folder, reason))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - of an agent, an environment or a callback
+            is_failure = isinstance(error, Exception)
+            if is_failure and (signals.received is None or cause_of(error) != "environment"):
+                return _print_failure(folder, error)
             if not output.quiet:
+                if is_failure:
+                    print_note(
+                        f"the environment failed after the signal, which may have ended its simulator too: "
+                        f"{type(error).__name__}: {error}"
+                    )
                 print_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
             return INTERRUPTED_CODE if signals.received is None else 128 + signals.received
-        except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
-            return _print_failure(folder, error)
     if result.reason == REASON and signals.received is not None:
         if not output.quiet:
             print_stopped(folder, result)
@@ -189,7 +195,7 @@ def _built(
         raise ConfigurationError(f"the agent cannot be built: {type(error).__name__}: {error}") from error
 
 
-def _print_failure(folder: RunFolder, error: Exception) -> int:
+def _print_failure(folder: RunFolder, error: BaseException) -> int:
     """Print why a training failed and how to resume it, and return the exit code."""
     if isinstance(error, ConfigurationError):
         message, code = f"{error}{_place_of(error)}", 2
@@ -233,7 +239,7 @@ def _done_text(folder: RunFolder) -> str:
     return f"it has made {made}{value}"
 
 
-def _print_traceback(error: Exception) -> None:
+def _print_traceback(error: BaseException) -> None:
     """Print the traceback of an error of the user's code, or nothing where its message is enough."""
     from agents.errors import NonFiniteError
 
@@ -241,7 +247,7 @@ def _print_traceback(error: Exception) -> None:
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
 
 
-def _place_of(error: Exception) -> str:
+def _place_of(error: BaseException) -> str:
     """Return the callback in which an error was raised, as a sentence; empty for other errors."""
     from agents.training.listeners import RAISED_IN
 

@@ -17,7 +17,7 @@ from processes import usual_signals
 
 from agents.distributed.loopback import exit_with_parent
 from agents.processes import ending, fork_server
-from agents.processes.interrupts import block_interrupts
+from agents.processes.interrupts import END_REQUESTS, block_interrupts
 from agents.processes.orphans import leave_signals_to_parent
 
 TO_ALL = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
@@ -81,8 +81,11 @@ def test_children_leave_signals_to_their_parent_and_programs_that_they_start_do_
         signal.signal(signal.SIGTERM, raise_error)
         with block_interrupts():
             leave()
+            END_REQUESTS.reset()
             for number in TO_ALL:
                 signal.raise_signal(number)
+            assert END_REQUESTS.first == signal.SIGTERM
+            END_REQUESTS.reset()
             with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
                 program.terminate()
         assert program.returncode == -signal.SIGTERM

@@ -21,7 +21,9 @@ SMALL = ("--env-steps=600", "--set=jit_compile=false", "--set=n_steps=32", "--se
 """Options of a run that takes a fraction of a second."""
 
 ENVIRONMENTS = '''
+import contextlib
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -64,6 +66,30 @@ class Slow(CartPoleEnv):
         return super().step(action)
 
 
+class Simulated(Slow):
+    """Has a simulator in a process of its own, which the signals that it sends end too."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.simulator = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def step(self, action):
+        stepped = super().step(action)
+        if self.signal_in_step is not None:
+            self.simulator.kill()
+            self.simulator.wait()
+        self.simulator.stdin.write(b"step\\n")
+        self.simulator.stdin.flush()
+        if not self.simulator.stdout.readline():
+            raise RuntimeError("the simulator has ended")
+        return stepped
+
+    def close(self):
+        self.simulator.kill()
+        with contextlib.suppress(BrokenPipeError), self.simulator:  # closes the pipes
+            pass
+
+
 class Loud(CartPoleEnv):
     """Prints in two ways; raises while the file `broken` exists."""
 
@@ -81,6 +107,7 @@ class Loud(CartPoleEnv):
 if "Broken-v0" not in gym.registry:
     gym.register("Broken-v0", entry_point="cli_envs:Broken", max_episode_steps=100)
     gym.register("Loud-v0", entry_point="cli_envs:Loud", max_episode_steps=100)
+    gym.register("Simulated-v0", entry_point="cli_envs:Simulated", max_episode_steps=20)
     gym.register("Slow-v0", entry_point="cli_envs:Slow", max_episode_steps=20)
 '''
 

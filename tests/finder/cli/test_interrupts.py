@@ -84,6 +84,40 @@ def test_signal_to_all_processes_ends_a_search_which_can_be_resumed(
 
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
+@pytest.mark.parametrize(
+    ("executor", "number", "code"),
+    [("inline", signal.SIGINT, 130), ("population", signal.SIGTERM, 143), ("process", signal.SIGTERM, 143)],
+)
+def test_signal_that_also_ends_simulators_fails_no_trial(
+    finder: Any, executor: str, number: signal.Signals, code: int
+) -> None:
+    words = [word.replace("Slow", "Simulated") for word in WORDS]
+    process = start(finder, *words, "--executor", executor)
+    os.killpg(process.pid, number)
+    _, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    assert "fail" not in err
+    assert "Stopped. 0 of 3 trials are done and recorded in kept.db." in err
+    wait_until_alone(process.pid)
+    (finder.folder / "slow").unlink()
+    again = finder(*words, "--executor", executor, "--json")
+    assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}, again.err
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_signal_that_also_ends_the_simulator_of_a_training_stops_it(finder: Any) -> None:
+    words = [word.replace("Slow", "Simulated") for word in TRAIN]
+    ran = finder(*words, "--env-kwargs", f'{{"signal_in_step": {int(signal.SIGTERM)}}}')
+    assert ran.code == 143
+    assert "the environment failed after the signal, which may have ended its simulator too: BrokenPipe" in ran.err
+    assert "Stopped after 0 of 400 environment steps; saved in runs" in ran.err
+    assert "finder train --resume" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
 @pytest.mark.parametrize("executor", ["inline", "process"])
 def test_ctrl_c_ends_a_search_whose_file_is_locked(finder: Any, executor: str) -> None:
     """SQLite itself would wait for an hour."""

@@ -32,18 +32,18 @@ def trials_of(n: int) -> Callable[[], TrialSpec | None]:
 class Waiting:
     """A process that waits for capacity before it runs its trials, which end at once."""
 
-    def __init__(self, broker: MessageBroker, seconds: float) -> None:
-        self._broker, self._seconds = broker, seconds
+    def __init__(self, broker: MessageBroker, seconds: float, number: int = 0) -> None:
+        self._broker, self._seconds, self._number = broker, seconds, number
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self.killed = False
 
     def _run(self) -> None:
         time.sleep(self._seconds)
-        while (batch := self._broker.receive_batch(0)) is not None:
+        while (batch := self._broker.receive_batch(self._number)) is not None:
             for number in batch[0]:
-                self._broker.post("started", 0, (number, {"seeds": [0]}))
-                self._broker.post("ended", 0, (number, Outcome(state="complete", value=1.0)))
+                self._broker.post("started", self._number, (number, {"seeds": [0]}))
+                self._broker.post("ended", self._number, (number, Outcome(state="complete", value=1.0)))
 
     def is_alive(self) -> bool:
         return self._thread.is_alive() and not self.killed
@@ -287,3 +287,38 @@ def test_end_of_the_broker_is_an_error_that_commands_print():
         dispatcher.run(trials_of(1))
     assert crew.process.killed
     assert listener.outcomes[0].state == "interrupted"
+
+
+class Dead(Waiting):
+    """A process that has died as soon as it had its trials."""
+
+    def _run(self) -> None:
+        self._broker.receive_batch(0)
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+
+class DyingOnce(WaitingCrew):
+    """A crew whose first process dies under its trials."""
+
+    def start(self, number: int) -> Waiting:
+        return (Waiting if number else Dead)(self.broker, 0.0, number)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (None, "Trial 0 resumes in another process: its process is gone"),
+        (8, "2 trials resume in another process: their process is gone"),
+    ],
+)
+def test_trials_of_a_process_that_has_died_are_named(
+    caplog: pytest.LogCaptureFixture, members: int | None, message: str
+):
+    listener = RecordingListener()
+    batching, workers = Batching(members=members), Workers(DyingOnce())
+    dispatcher = TrialDispatcher(workers, listener, n_jobs=1, batching=batching, name="dying", reuses=True)
+    dispatcher.run(trials_of(1 if members is None else 2))
+    assert message in caplog.text
+    assert {outcome.state for outcome in listener.outcomes.values()} == {"complete"}

@@ -35,13 +35,14 @@ class Pausable:
 
     def __init__(self, target: Any) -> None:
         self._target = target
-        self._running = threading.Event()
+        self._running, self.has_call = threading.Event(), threading.Event()
         self._running.set()
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
 
         def call(*args: Any) -> Any:
+            self.has_call.set()
             assert self._running.wait(DEADLINE_SECONDS)
             return found(*args)
 
@@ -49,6 +50,7 @@ class Pausable:
 
     def stop(self) -> None:
         self._running.clear()
+        self.has_call.clear()
 
     def resume(self) -> None:
         self._running.set()
@@ -121,6 +123,19 @@ class TestHangingServer:
             tables.resume()
             monkeypatch.delenv(RETRY_VARIABLE)
             assert opened.episodes.curves("a study") == {}
+
+    def test_call_ends_after_ctrl_c(self, pausable: tuple[str, Pausable], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ctrl-C takes effect after the call, whose deadline was set before."""
+        monkeypatch.setattr("studies.database.retries.INTERRUPTED_SECONDS", 0.0)
+        monkeypatch.setattr(proxy_client, "_LOOK_SECONDS", 0.05)
+        url, tables = pausable
+        with open_storage(url) as opened:
+            opened.retry_policy.begin(DEADLINE_SECONDS)
+            tables.stop()
+            opened.retry_policy.is_interrupted = tables.has_call.is_set
+            fence = Fence("a study", "me", {0: 1})
+            with pytest.raises(StorageAwayError, match="the call was given up"), fenced(fence):
+                opened.episodes.curves("a study")
 
     def test_call_is_retried_until_the_server_resumes(
         self, pausable: tuple[str, Pausable], monkeypatch: pytest.MonkeyPatch

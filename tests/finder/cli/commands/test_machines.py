@@ -63,6 +63,15 @@ def served(finder: Any) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         process.communicate()
 
 
+def wait_until_running(finder: Any, worker: subprocess.Popen[str]) -> None:
+    """Wait until a worker steps an environment."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not (finder.folder / "running").exists():
+        assert worker.poll() is None, worker.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.mark.slow
 def test_submitted_study_is_run_by_a_worker(finder: Any) -> None:
     write(finder.folder)
@@ -210,11 +219,7 @@ def test_workers_share_a_served_study_and_a_killed_one_loses_nothing(finder: Any
         assert finder("submit", "study.toml", "--storage", address).code == 0
         allowed = ("--storage", address, "--allow-module", "cli_envs")
         first = finder.start("worker", "shared", *allowed)
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not (finder.folder / "running").exists():
-            assert first.poll() is None, first.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until_running(finder, first)
         first.kill()
         first.communicate()
         wait_until_alone(first.pid)
@@ -232,6 +237,38 @@ def test_workers_share_a_served_study_and_a_killed_one_loses_nothing(finder: Any
 
 
 @pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_workers_that_a_signal_ends_return_their_trials(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FINDER_CHECKPOINTS", str(finder.folder / "checkpoints"))
+    write(finder.folder, "cli_envs:Slow-v0")
+    (finder.folder / "slow").touch()
+    with served(finder) as (address, _):
+        assert finder("submit", "study.toml", "--storage", address).code == 0
+        words = ("worker", "shared", "--storage", address, "--allow-module", "cli_envs")
+        for number, executor, send in (
+            (signal.SIGINT, "inline", os.killpg),
+            (signal.SIGTERM, "process", os.kill),
+            (signal.SIGHUP, "process", os.killpg),
+        ):
+            worker = finder.start(*words, "--executor", executor)
+            wait_until_running(finder, worker)
+            send(worker.pid, number)
+            _, err = worker.communicate(timeout=DEADLINE_SECONDS)
+            assert worker.returncode == 128 + number, err
+            assert "Traceback" not in err
+            assert f"Stopped. 0 of 3 trials are done and recorded in {address}." in err
+            assert f"Resume:  finder {' '.join(words)} --executor {executor}" in err
+            wait_until_alone(worker.pid)
+            shown = finder("show", "shared", "--storage", address, "--json").json
+            assert {trial["state"] for trial in shown["trials"]} == {"interrupted"}
+            (finder.folder / "running").unlink()
+        (finder.folder / "slow").unlink()
+        worked = finder(*words, "--json")
+        assert "interrupted and continue" in worked.err
+        assert worked.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
+
+
+@pytest.mark.real
 def test_worker_ends_when_its_server_does_not_answer_in_time(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     write(finder.folder, "cli_envs:Slow-v0", n_trials=50)
     (finder.folder / "slow").touch()
@@ -240,11 +277,7 @@ def test_worker_ends_when_its_server_does_not_answer_in_time(finder: Any, monkey
         monkeypatch.setenv(RETRY_VARIABLE, "3")
         monkeypatch.setenv("FINDER_CHECKPOINTS", str(finder.folder / "checkpoints"))
         worker = finder.start("worker", "shared", "--storage", address, "--allow-module", "cli_envs")
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not (finder.folder / "running").exists():
-            assert worker.poll() is None, worker.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until_running(finder, worker)
         os.kill(server.pid, signal.SIGSTOP)
         (finder.folder / "slow").unlink()
         try:
