@@ -612,7 +612,7 @@ def test_slow_checkpoints_are_written_less_often(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
 
     class Slow(Checkpoints):
-        def _save_group(self, group: Group) -> None:
+        def _save_group(self, group: Group, ending: bool) -> None:
             clock[0] += 3.0
 
     kept = Slow(str(tmp_path), 60.0)
