@@ -25,13 +25,6 @@ _REASONS = {Action.STOP: FELL_BEHIND, Action.PAUSE: PAUSED}
 """Decision of the scheduler -> reason to stop a trial."""
 
 
-def _is_interrupted() -> bool:
-    """Return whether a signal ends this process now: it takes effect after this event, or is being handled."""
-    handled = sys.exc_info()[1]
-    interrupt = None if handled is None else interrupt_of(handled)
-    return is_interrupt_deferred() or (interrupt is not None and not isinstance(interrupt, BudgetSpent))
-
-
 class SearchListener:
     """Records the events of an executor, checks the budget, and informs the observer. A `StudyListener`.
 
@@ -48,6 +41,7 @@ class SearchListener:
         self._recorder, self._budget, self._observer, self._checkpoints = recorder, budget, observer, checkpoints
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
+        self._handled_before = sys.exc_info()[1]  # a script may search after Ctrl-C, in its handler
 
     def begun(self, number: int, seconds_before: float) -> None:
         """Record that a trial is passed to the executor.
@@ -78,6 +72,12 @@ class SearchListener:
     def share(self) -> int | None:
         return self._recorder.queue.share
 
+    def _is_interrupted(self) -> bool:
+        """Return whether a signal ends the search now: it takes effect after this event, or is being handled."""
+        handled = sys.exc_info()[1]
+        interrupt = None if handled is None else interrupt_of(handled, self._handled_before)
+        return is_interrupt_deferred() or (interrupt is not None and not isinstance(interrupt, BudgetSpent))
+
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         self._budget.check()
         if not records:
@@ -100,7 +100,7 @@ class SearchListener:
         return self._recorder.exchange(env_steps, values, diverged)
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        if outcome.state == "failed" and outcome.failure != "diverged" and _is_interrupted():
+        if outcome.state == "failed" and outcome.failure != "diverged" and self._is_interrupted():
             # The signal may have ended a simulator of the environment too, whose failure is none of the trial.
             outcome = replace(outcome, state="interrupted", reason=INTERRUPTED, traceback="")
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds

@@ -105,7 +105,8 @@ class Checkpoints:
         Args:
             groups: The groups.
             ending: Whether training ends now, perhaps by a signal, which may have ended simulators of the environments
-                too. Runs that have failed then keep their earlier checkpoint. Defaults to False.
+                too. Runs that have failed then keep their earlier checkpoint, also those of trials that have ended: a
+                search interrupts a trial whose failure it receives after a signal. Defaults to False.
         """
         began = time.monotonic()
         n_left_out, reason = 0, ""
@@ -127,7 +128,8 @@ class Checkpoints:
         path = self._folder / _name(keys, _epochs(group))
         if ending and (failed := group.failed_members):
             keys = runs = [group.keys[member] for member in group.active_members if member not in failed]
-            if not runs or any(trial.spec.exchanges for trial in group.trials):  # a population that resumes as a whole
+            resumes = any(not group.runs[member].trial.ended for member in failed)
+            if not runs or (resumes and any(trial.spec.exchanges for trial in group.trials)):  # only as a whole
                 return
             path = self._folder / _name(keys, _epochs(group), what="others")
         if group.error is not None or not group.can_checkpoint or self._steps.get(path) == group.trainer.env_steps:

@@ -213,8 +213,8 @@ class Group(Callback):
 
     @property
     def failed_members(self) -> list[int]:
-        """Members whose runs have failed, and whose trials have not ended."""
-        return [member for member, run in self.runs.items() if run.error is not None and not run.trial.ended]
+        """Members whose runs have failed."""
+        return [member for member, run in self.runs.items() if run.error is not None]
 
     @property
     def alone(self) -> bool:

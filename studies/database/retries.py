@@ -320,9 +320,14 @@ def storage_failure(error: BaseException, handled: BaseException | None = None) 
     return None
 
 
-def interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
-    """Return the interrupt (Ctrl-C) that an error is, or during whose handling it was raised; None for others."""
-    return next((each for each in _causes(error) if isinstance(each, KeyboardInterrupt)), None)
+def interrupt_of(error: BaseException, handled: BaseException | None = None) -> KeyboardInterrupt | None:
+    """Return the interrupt (Ctrl-C) that an error is, or during whose handling it was raised; None for others.
+
+    Args:
+        error: Error.
+        handled: Exception that was being handled before, of which the error is independent.
+    """
+    return next((each for each in _causes(error, handled) if isinstance(each, KeyboardInterrupt)), None)
 
 
 def refuses_writes(error: BaseException | None) -> bool:

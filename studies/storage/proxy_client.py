@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import socket
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from _thread import start_new_thread
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, cast
 
 import grpc
 from optuna.storages import GrpcStorageProxy
@@ -21,7 +24,7 @@ from studies.database.names import StudyNames
 from studies.database.retries import RetryPolicy, StorageAwayError, storage_failure
 from studies.errors import StudyError
 from studies.storage.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
-from studies.storage.proxy_fences import ClientFences, lost_leases
+from studies.storage.proxy_fences import fence_metadata, lost_leases
 from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 READY_SECONDS = 10.0
@@ -56,8 +59,7 @@ class Proxy:
             bare = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
         else:
             bare = grpc.insecure_channel(f"{host}:{port}", options=options)
-        intercepted = grpc.intercept_channel(bare, _TokenAndDeadline(retry_policy, token), ClientFences())
-        self._channel = _Channel(intercepted, retry_policy)
+        self._channel = _Channel(bare, retry_policy, token)
         self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(PATH)
         try:
             grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, retry_policy.call_seconds))
@@ -121,72 +123,50 @@ class _OptunaProxy(GrpcStorageProxy):
 
 
 class _Channel:
-    """Channel whose calls raise the errors of fences, and end early after Ctrl-C: their deadlines are fixed before.
+    """Channel whose calls have a deadline, and send the token and the fence of their thread.
+
+    gRPC runs in a thread of its own for each call. Ctrl-C raises an exception in the main thread, which would leave
+    locks of the channel held within the code of gRPC, so that no later call would be answered; and a call would not end
+    before its deadline where Ctrl-C is deferred. A call that was given up ends at its deadline, or with the channel.
 
     Args:
         channel: Channel.
-        retry_policy: Policy of the calls.
+        retry_policy: Policy of the calls, with their current timeout: without one, a stopped server blocks them.
+        token: Token; empty for none.
     """
 
-    def __init__(self, channel: grpc.Channel, retry_policy: RetryPolicy) -> None:
+    def __init__(self, channel: grpc.Channel, retry_policy: RetryPolicy, token: str) -> None:
         self._channel, self._retry_policy = channel, retry_policy
+        self._token = [("authorization", bearer(token))] if token else []
 
-    def unary_unary(self, *args: Any, **options: Any) -> Callable[..., Any]:
+    def unary_unary(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         """See `grpc.Channel`."""
         return functools.partial(self._call, self._channel.unary_unary(*args, **options))
 
-    def _call(self, call: grpc.UnaryUnaryMultiCallable, request: Any, **options: Any) -> Any:
-        began, pending = time.monotonic(), call.future(request, **options)
-        try:
-            while True:
-                try:
-                    return pending.result(timeout=_LOOK_SECONDS)
-                except grpc.FutureTimeoutError:
-                    if not self._retry_policy.may_wait(began):
-                        break
-        except grpc.RpcError as error:
-            if (lost := lost_leases(error)) is not None:
-                raise lost from None
-            raise
-        except BaseException:
-            pending.cancel()
-            raise
-        pending.cancel()
-        raise TimeoutError("the call was given up")
+    def _call(self, call: grpc.UnaryUnaryMultiCallable, request: Any) -> Any:
+        began, seconds, metadata = time.monotonic(), self._retry_policy.call_seconds, [*self._token, *fence_metadata()]
+        answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+        def answer() -> None:
+            try:
+                answers.put((call(request, timeout=seconds, metadata=metadata), None))
+            except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+                answers.put((None, error))
+
+        start_new_thread(answer, ())  # `threading.Thread.start` itself waits for a lock that Ctrl-C may leave held
+        while True:
+            with contextlib.suppress(Empty):
+                response, error = answers.get(timeout=_LOOK_SECONDS)
+                break
+            if not self._retry_policy.may_wait(began):
+                raise TimeoutError("the call was given up")
+        if error is not None:
+            raise lost_leases(error) or error  # no error of gRPC is its context: that would count as an outage
+        return response
 
     def close(self) -> None:
         """Close the connections."""
         self._channel.close()
-
-
-class _Details(NamedTuple):
-    """Details of a call, as gRPC's interceptors expect them."""
-
-    method: str
-    timeout: float | None
-    metadata: Sequence[tuple[str, str]] | None
-    credentials: Any
-    wait_for_ready: bool | None
-    compression: Any
-
-
-class _TokenAndDeadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Interceptor that adds the token and a deadline to every call: without one, a stopped server blocks it forever."""
-
-    def __init__(self, retry_policy: RetryPolicy, token: str) -> None:
-        self._retry_policy = retry_policy
-        self._token = [("authorization", bearer(token))] if token else []
-
-    def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        sent = _Details(
-            details.method,
-            self._retry_policy.call_seconds,
-            [*(details.metadata or ()), *self._token],
-            details.credentials,
-            details.wait_for_ready,
-            details.compression,
-        )
-        return continuation(sent, request)
 
 
 def _no_answer_text(label: str, host: str, port: int, tls: bool) -> str:

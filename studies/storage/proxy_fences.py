@@ -14,15 +14,10 @@ from studies.database.fencing import Fence, LeaseLostError, current, fenced
 _HEADER = "finder-fence"
 
 
-class ClientFences(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Interceptor that sends the fence of the thread with each call; see `lost_leases`."""
-
-    def intercept_unary_unary(self, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
-        fence = current()
-        if fence is None:
-            return continuation(details, request)
-        metadata = [*(details.metadata or ()), (_HEADER, _as_text(fence))]
-        return continuation(details._replace(metadata=metadata), request)
+def fence_metadata() -> list[tuple[str, str]]:
+    """Return the metadata with which a call sends the fence of this thread; see `lost_leases`."""
+    fence = current()
+    return [] if fence is None else [(_HEADER, _as_text(fence))]
 
 
 class ServerFences(grpc.ServerInterceptor):  # type: ignore[misc]
@@ -59,7 +54,7 @@ def lost_leases(error: Any) -> LeaseLostError | None:
 
     A load balancer or another program may have aborted the call.
     """
-    if error.code() != grpc.StatusCode.ABORTED:
+    if not isinstance(error, grpc.RpcError) or error.code() != grpc.StatusCode.ABORTED:
         return None
     try:
         message, numbers = json.loads(error.details())

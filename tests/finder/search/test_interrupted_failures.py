@@ -24,7 +24,7 @@ class Failing(Executor):
 
     Args:
         when: `deferred` (the signal takes effect after the failure), `handled` (the failure is one of the last events),
-            `spent` (the budget has ended, without a signal), or `before` the signal.
+            `spent` (the budget has ended, without a signal), `before` the signal, or `never` (there is no signal).
         kind: Kind of the failure.
     """
 
@@ -39,6 +39,7 @@ class Failing(Executor):
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         trial = next_trial()
         assert trial is not None
+        assert not trial.resumed, "this would have no end"
         listener.started(trial.number, {})
         outcome = Outcome(state="failed", reason="the simulator has ended", failure=self._kind)
         with defer_interrupts() if self._when == "deferred" else contextlib.nullcontext():
@@ -47,10 +48,18 @@ class Failing(Executor):
             try:
                 if self._when == "spent":
                     raise BudgetSpent
-                signal.raise_signal(signal.SIGINT)
+                if self._when != "never":
+                    signal.raise_signal(signal.SIGINT)
             finally:
                 if self._when != "before":
                     listener.ended(trial.number, outcome)
+
+
+def spec_in(folder: Path) -> StudySpec:
+    return StudySpec(
+        name="s", storage=f"sqlite:///{folder}/finder.db", agents=("ppo",), env="fakes:TwoStep-v0", env_steps=160,
+        seeds=(0,), fixed=SMALL_PPO, params={"learning_rate": "1e-4:1e-1:log"}, n_trials=2, confirm=0,
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("usual_signals")
@@ -68,11 +77,18 @@ class Failing(Executor):
 def test_trial_that_fails_while_a_signal_ends_the_search_is_interrupted(
     tmp_path: Path, when: str, kind: FailureKind, state: TrialState
 ) -> None:
-    spec = StudySpec(
-        name="s", storage=f"sqlite:///{tmp_path}/finder.db", agents=("ppo",), env="fakes:TwoStep-v0", env_steps=160,
-        seeds=(0,), fixed=SMALL_PPO, params={"learning_rate": "1e-4:1e-1:log"}, n_trials=2, confirm=0,
-    )  # fmt: skip
+    spec = spec_in(tmp_path)
     with contextlib.suppress(KeyboardInterrupt):
         run_search(spec, executor=Failing(when, kind), progress=False)
     with load_study("s", spec.storage) as study:
         assert [trial.state for trial in study.trials()] == [state]
+
+
+def test_trial_fails_in_a_search_that_a_script_makes_after_ctrl_c(tmp_path: Path) -> None:
+    """It would be interrupted and resumed without end."""
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        run_search(spec_in(tmp_path), executor=Failing("never", "environment"), progress=False)
+    with load_study("s", spec_in(tmp_path).storage) as study:
+        assert [trial.state for trial in study.trials()] == [TrialState.FAIL] * 2

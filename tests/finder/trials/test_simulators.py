@@ -62,16 +62,24 @@ def checkpoint_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("finder.trials.cohort.FLUSH_SECONDS", 0.0)
 
 
-def make_trials(folder: Path | None) -> list[TrialSpec]:
+def make_trials(folder: Path | None, marks: tuple[int, ...] = (320,)) -> list[TrialSpec]:
     def make(number: int) -> TrialSpec:
         params = {**SMALL_PPO, "learning_rate": 1e-3 * (1 + number)}
         return TrialSpec(
             number=number, agent=AgentSpec.of("ppo", EnvironmentSpec.of(Simulated), params), env_steps=320,
-            report_marks=(320,), seeds=(0, 1), checkpoints=None if folder is None else str(folder),
+            report_marks=marks, seeds=(0, 1), checkpoints=None if folder is None else str(folder),
             checkpoint_seconds=1e-9,
         )  # fmt: skip
 
     return [make(number) for number in range(2)]
+
+
+class StoppingLate(RecordingListener):
+    """The listener of a worker process, which is asked to stop only after a trial has failed."""
+
+    def episodes(self, records: Any) -> str | None:
+        super().episodes(records)
+        return INTERRUPTED if self.outcomes else None
 
 
 def results(listener: RecordingListener) -> dict[int, Any]:
@@ -114,6 +122,29 @@ def test_runs_whose_simulators_a_signal_has_ended_resume_from_the_checkpoint_bef
 
     Simulated.all_ended = False
     run_cohort(make_trials(tmp_path), again)
+    assert results(again) == results(whole)
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_trial_that_has_failed_before_its_worker_stops_resumes_from_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search interrupts a trial whose failure it receives after a signal."""
+    for name, value in {"signals": [], "ends_all": False, "all_ended": False}.items():
+        monkeypatch.setattr(Simulated, name, value)
+    marks = (NEXT, 320)
+    whole, first, again = RecordingListener(), StoppingLate(), RecordingListener()
+    run_cohort(make_trials(None, marks), whole)
+
+    Simulated.signals.append(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda number, _: END_REQUESTS.counts(number))
+    try:
+        run_cohort(make_trials(tmp_path, marks), first)
+    finally:
+        END_REQUESTS.reset()
+    assert {number: outcome.state for number, outcome in first.outcomes.items()} == {0: "failed", 1: "interrupted"}
+
+    run_cohort(make_trials(tmp_path, marks), again)
     assert results(again) == results(whole)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +16,10 @@ from typing import Any
 
 import grpc
 import pytest
+from optuna.study import StudyDirection
 
 from studies.analysis.listing import list_studies
-from studies.database.fencing import Fence, fenced
+from studies.database.fencing import Fence, LeaseLostError, fenced
 from studies.database.records import EpisodeRecord
 from studies.database.retries import RETRY_VARIABLE, StorageAwayError
 from studies.errors import StudyError
@@ -137,6 +140,36 @@ class TestHangingServer:
             with pytest.raises(StorageAwayError, match="the call was given up"), fenced(fence):
                 opened.episodes.curves("a study")
 
+    def test_calls_are_answered_after_ctrl_c_at_any_point_of_another_one(
+        self, served: tuple[str, StudyStorage]
+    ) -> None:
+        """An exception within the code of gRPC would leave locks of the channel held."""
+
+        def interrupt_in(n_functions: int) -> bool:
+            """Interrupt a call as it enters its n-th function; return False if it has ended before."""
+            entered = 0
+
+            def enter(_frame: Any, event: str, _argument: Any) -> None:
+                nonlocal entered
+                entered += event == "call"
+                if entered == n_functions:
+                    raise KeyboardInterrupt
+
+            try:
+                sys.setprofile(enter)
+                opened.episodes.curves("a study")
+            except KeyboardInterrupt:
+                return True
+            finally:
+                sys.setprofile(None)
+            return False
+
+        with open_storage(served[0]) as opened:
+            opened.retry_policy.begin(DEADLINE_SECONDS)
+            points = itertools.takewhile(interrupt_in, itertools.count(1))
+            assert [opened.episodes.curves("a study") for _ in points]
+            assert not opened.retry_policy.is_over
+
     def test_call_is_retried_until_the_server_resumes(
         self, pausable: tuple[str, Pausable], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -163,6 +196,15 @@ class TestHangingServer:
             assert opened.retry_policy.call_seconds < 2
             assert opened.leases.renew("a study", "me", 60.0) == set()
             assert opened.retry_policy.call_seconds > 29
+
+
+def test_lost_lease_is_no_outage(served: tuple[str, StudyStorage], caplog: pytest.LogCaptureFixture) -> None:
+    with open_storage(served[0]) as opened, fenced(Fence("a study", "me", {0: 1})):
+        opened.retry_policy.begin(DEADLINE_SECONDS)
+        with pytest.raises(LeaseLostError, match="another process has taken") as caught:
+            opened.optuna.create_new_study([StudyDirection.MINIMIZE], "a study")
+        assert caught.value.numbers == {0}
+    assert "does not answer" not in caplog.text
 
 
 def test_call_that_another_program_aborted_is_retried() -> None:
