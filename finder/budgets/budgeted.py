@@ -72,7 +72,8 @@ class BudgetedSearch:
     @property
     def notes_on_episodes(self) -> list[str]:
         """Notes on runs in which an episode may not end."""
-        return notes_on_episodes(self.spec, self.agents, self.episode)
+        chosen_for = self.spec.limit_field if self.asked.chooses_budget else ""
+        return notes_on_episodes(self.spec, self.agents, self.episode, chosen_for=chosen_for)
 
     def plan(self) -> SearchPlan:
         """Return the plan of the search."""
