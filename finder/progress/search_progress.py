@@ -102,7 +102,7 @@ class PlainProgress(Progress):
             self.console.print(best_line(self.best))
 
     def measuring_begins(self) -> None:
-        self.console.print(Text("Measuring the speed of the search for its budget ...", "dim"))
+        self.console.print(Text("Measuring the speed of the search ...", "dim"))
 
     def budget_chosen(self, text: str) -> None:
         self.console.print(HangingIndent(Text("Budget ", "dim"), Text(text)))
@@ -217,7 +217,7 @@ class LiveProgress(PlainProgress):
         self._live = GuardedLive(self._draw, self.console, self._fall_back_to_lines)
 
     def measuring_begins(self) -> None:
-        self._starting.update(text=Text("measuring the speed of the search for its budget", style="dim"))
+        self._starting.update(text=Text("measuring the speed of the search", style="dim"))
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)

@@ -290,7 +290,7 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
     play(progress, study, clock)
     progress.trial_ended(1, Outcome(state="failed", reason="TypeError: in user code:\n\n  File x\n\n  it broke\n"))
     assert out.getvalue().splitlines() == [
-        "Measuring the speed of the search for its budget ...",
+        "Measuring the speed of the search ...",
         "Study a study in memory only",
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps",
         "      ppo on CartPole-v1, metric return, scheduler median, inline",
