@@ -89,9 +89,8 @@ def failure_word(kind: str | None) -> str:
 
 
 def failures_text(kinds: Iterable[str | None]) -> str:
-    """Return the number of failures by kind, the most frequent first: `2 diverged, 1 by the environment`."""
-    words = ("by the environment" if kind == "environment" else failure_word(kind) for kind in kinds)
-    return ", ".join(f"{n:,} {word}" for word, n in Counter(words).most_common())
+    """Return the number of failures by kind, the most frequent first: `2 diverged, 1 environment failed`."""
+    return ", ".join(f"{n:,} {word}" for word, n in Counter(map(failure_word, kinds)).most_common())
 
 
 def with_value(metric: str, value: str) -> str:

@@ -128,32 +128,49 @@ def episodes_or_none(environment: EnvironmentSpec) -> EpisodeLength | None:
         return None
 
 
-def no_episode_advice(environment: EnvironmentSpec, n_copies: int = 1, env_steps: int | None = None) -> str:
+def no_episode_advice(
+    environment: EnvironmentSpec, n_copies: int = 1, env_steps: int | None = None, *, chosen_for: str = ""
+) -> str:
     """Return why no episode has ended in a run, and what to change: sentences for the user.
 
     Args:
         environment: The environment.
         n_copies: Its copies, which share the environment steps of the run. Defaults to 1.
         env_steps: Environment steps of the run. Defaults to None: the budget was in episodes.
+        chosen_for: The budget of a whole search for which the environment steps were chosen, `minutes` or
+            `total_env_steps`. Defaults to "": they were given.
     """
     limit = time_limit(environment)
-    has_room = env_steps is not None and (limit is None or env_steps >= limit)
-    fewer = ", or n_envs=1 (--set n_envs=1)" if n_copies > 1 and has_room else ""
-    endless = "a time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
+    own_limit = "time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
     if env_steps is None:
-        return "" if limit is not None else f"Give episodes that never end {endless}."
+        return "" if limit is not None else f"Give episodes that never end a {own_limit}."
     of_each = max(1, env_steps // n_copies)
     made = (
         f"{n_copies} copies of {environment.label} made {of_each:,} steps each"
         if n_copies > 1
         else f"{environment.label} made {of_each:,} steps"
     )
+    enough = 0 if limit is None else n_copies * limit
+    steps = enough if enough > env_steps else _MORE_STEPS * env_steps
+    longer = f"{'more, such as ' if limit is None else ''}--env-steps {steps} (env_steps={steps})"
+    ways = [larger_budget(chosen_for), "fewer trials"] if chosen_for else [longer]
+    if chosen_for and limit is not None:
+        ways.append(f"a smaller {own_limit}")
+    if n_copies > 1 and (limit is None or env_steps >= limit):
+        ways.append("n_envs=1 (--set n_envs=1)")
+    advice = f"give {_alternatives(ways)}"
     if limit is not None:
-        enough = n_copies * limit
-        more = enough if enough > env_steps else _MORE_STEPS * env_steps
-        return f"{made}, and an episode may have {limit:,}: give --env-steps {more} (env_steps={more}){fewer}."
-    more = _MORE_STEPS * env_steps
-    return (
-        f"{made}, and episodes are longer: give more, such as --env-steps {more} (env_steps={more}){fewer}. "
-        f"If episodes never end, give {endless}."
-    )
+        return f"{made}, and an episode may have {limit:,}: {advice}."
+    return f"{made}, and episodes are longer: {advice}. If episodes never end, give a {own_limit}."
+
+
+def _alternatives(ways: list[str]) -> str:
+    """Return `a`, `a, or b` or `a, b, or c`."""
+    return ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])}, or {ways[-1]}"
+
+
+def larger_budget(chosen_for: str) -> str:
+    """Return advice to enlarge the budget of a whole search, `minutes` or `total_env_steps`."""
+    if chosen_for == "minutes":
+        return "more minutes (--minutes)"
+    return "more steps of the whole search (--total-env-steps)"

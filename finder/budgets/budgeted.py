@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,8 @@ class BudgetedSearch:
     @property
     def notes_on_episodes(self) -> list[str]:
         """Notes on runs in which an episode may not end."""
-        return notes_on_episodes(self.spec, self.agents, self.episode)
+        chosen_for = self.spec.limit_field if self.asked.chooses_budget else ""
+        return notes_on_episodes(self.spec, self.agents, self.episode, chosen_for=chosen_for)
 
     def plan(self) -> SearchPlan:
         """Return the plan of the search."""
@@ -193,6 +194,7 @@ def budgeted_search(
     storage: StudyStorage | None,
     is_named: bool,
     began: float,
+    measuring_begins: Callable[[], None],
 ) -> BudgetedSearch:
     """Choose what the budget of a whole search leaves open, after a short measurement.
 
@@ -208,6 +210,7 @@ def budgeted_search(
         storage: An open storage; None for the one that the study names.
         is_named: Whether the user gave the name of the study, which is continued with another budget too.
         began: Time at which the search began, by `time.monotonic`.
+        measuring_begins: Called before the speed is measured, after everything else was checked.
 
     Raises:
         ConfigurationError: A run failed while its speed was measured.
@@ -223,7 +226,10 @@ def budgeted_search(
     check_adapters(spec)  # before the measurement; opening the study checks them, too
     earlier = earlier_study(spec, storage, is_named=is_named)
     measures = spec.minutes is not None or is_dry_run()
-    measured = measured_search(spec, agent_of, executor, why_alone) if measures else None
+    measured = None
+    if measures:
+        measuring_begins()
+        measured = measured_search(spec, agent_of, executor, why_alone)
     search = replace(search, measured=measured, earlier=earlier)
     return _chosen(search)
 

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from finder.budgets.cost import largest_within
-from finder.budgets.meters import Meter, RelativeTimes
+from finder.budgets.confirmation_budget import ConfirmationBudget
+from finder.budgets.meters import Meter
 from finder.budgets.resolution import with_n_trials
 from finder.trials.trial import BudgetSpent, Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses, run_steps
-from studies.judging.search_history import n_finalists
-from studies.spec.fields import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.statistics.values import mean_of_seeds, sign_of
-
-MOST_FURTHER = 4
-"""Largest multiple of the further seeds of a confirmation for which spare budget is used."""
-
-_LENGTHENED, _SHORTENED = 0.9, 0.97
-"""Shares of the remaining budget that a confirmation may take whose runs are longer or shorter than planned. Without
-longer runs there is a confirmation, so less is risked for them."""
 
 _FEWEST_SEEDS = 2
 """Further seeds for which trials are pruned until fewer are left than there are finalists."""
@@ -57,9 +48,10 @@ class Limit:
         chooses_finalists: bool = False,
         first_update: int = 0,
     ) -> None:
-        self._spec, self._meter = spec, meter
+        self._confirmation = ConfirmationBudget(spec, meter, adjusts_seeds=adjusts_seeds, adjusts_length=adjusts_length)
+        self._meter = meter
         self.chooses_trials, self.chooses_finalists = chooses_trials, chooses_finalists
-        self._together, self._adjusts_seeds, self._adjusts_length = together, adjusts_seeds, adjusts_length
+        self._together, self._adjusts_seeds = together, adjusts_seeds
         self._first_update = first_update
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
@@ -67,12 +59,11 @@ class Limit:
         self._n_begun = 0
         self._confirming = self._refused = self._is_spent = False
         self._reached = self._n_of_batch = 0
-        self._seeds: int | None = None  # further seeds of the confirmation that has begun
-        self._confirmation_began = (0.0, 0.0)  # what was spent when its newest runs began, and their estimated cost
-        self._values: dict[int, float] = {}  # of completed trials of the search
-        self._baselines: set[int] = set()  # trials with the parameters of the baseline
-        self._relative = RelativeTimes()
         self._courses: dict[int, Course] = {}
+
+    @property
+    def _spec(self) -> StudySpec:
+        return self._confirmation.spec
 
     @property
     def prunes(self) -> bool:
@@ -92,14 +83,7 @@ class Limit:
     @property
     def reserve(self) -> float:
         """The part of the budget that is kept for the confirmation."""
-        return self._reserve_of(self._spec)
-
-    def _reserve_of(self, spec: StudySpec, most_seeds: int = MOST_SEEDS) -> float:
-        n = n_finalists(spec)
-        best = sorted(self._values, key=lambda number: self._values[number], reverse=spec.direction == "maximize")
-        known = list(dict.fromkeys([*best[: spec.confirm], *sorted(self._baselines & self._values.keys())[:1]]))[:n]
-        n_seeds = min(most_seeds, spec.confirm_seeds)
-        return self._confirmation([*known, *[None] * (n - len(known))], n_seeds) if n else 0.0
+        return self._confirmation.reserve()
 
     def check(self) -> None:
         """Raise `BudgetSpent` if the budget is spent; only once, as running trials report while they are stopped."""
@@ -171,7 +155,7 @@ class Limit:
         fits = 0
         for n in range(1, n_rows + 1):
             cost = self._meter.batch(self._course(n), len(self._spec.seeds), starts=False) + self._meter.compilation(n)
-            if self._meter.spent() + cost + self._reserve_of(self._grown(n)) > self._meter.limit:
+            if self._meter.spent() + cost + self._confirmation.reserve(self._grown(n)) > self._meter.limit:
                 break
             fits = n
         return fits
@@ -182,7 +166,7 @@ class Limit:
 
     def grow(self, n_added: int) -> StudySpec:
         """Record that so many trials are added, and return the study with the new numbers of trials and finalists."""
-        self._spec = self._grown(n_added)
+        self._confirmation.spec = self._grown(n_added)
         return self._spec
 
     def _grown(self, n_added: int) -> StudySpec:
@@ -206,7 +190,7 @@ class Limit:
             is_baseline: Whether it has the parameters of the baseline, and is not pruned here. Defaults to False.
         """
         if is_baseline:
-            self._baselines.add(number)
+            self._confirmation.baselines.add(number)
         self._counted[number] = counted
         self._resumed[number] = self._left_out(resumed)
         self._n_of_batch = self._n_of_batch + 1 if self._running else 1
@@ -226,9 +210,9 @@ class Limit:
         n_seeds = self._running.pop(number, 0)
         if not self._confirming:
             if value is not None:
-                self._values[number] = value
+                self._confirmation.values[number] = value
             if work is not None and (relative := self._meter.relative_time(work)):
-                self._relative.add(number, relative, env_steps * max(1, n_seeds))
+                self._confirmation.relative.add(number, relative, env_steps * max(1, n_seeds))
                 if not self._together:  # others report at rungs how fast they are
                     self._meter.trained(work, len(self._running))
         if n_seeds:
@@ -259,7 +243,7 @@ class Limit:
         left = [number for number in trained if number in values and number not in pruned]
         if not self.prunes or len(left) < 2 or env_steps <= self._first_update or env_steps == self._spec.env_steps:
             return set()
-        least_reserve = self._reserve_of(self._spec, _FEWEST_SEEDS) if self._adjusts_seeds else self.reserve
+        least_reserve = self._confirmation.reserve(most_seeds=_FEWEST_SEEDS) if self._adjusts_seeds else self.reserve
         room, least_room = self._room - self.reserve, self._room - least_reserve
         n_finalists = self._spec.confirm if self._spec.confirm > 1 else 0
         n_unknown = len(self._running) - len(pruned & self._running.keys()) - len(left)
@@ -273,104 +257,25 @@ class Limit:
         worst_first = sorted(
             left, key=lambda number: (sign * float(mean_of_seeds(list(values[number].values()))), -number)
         )
-        others = [number for number in worst_first if number not in self._baselines]
+        others = [number for number in worst_first if number not in self._confirmation.baselines]
         return set(others[: min(len(left) - keep, len(others) - 1)])
 
     def plan_confirmation(
         self, finalists: Sequence[int], *, known: int = 0, resumed: int = 0, are_others_confirmed: bool = False
     ) -> StudySpec | None:
-        """Set the further seeds of finalists, and the steps of their runs, for which there is budget.
-
-        Runs become longer, up to the horizon, before there are more seeds, and shorter where there is no budget for
-        one further seed.
-
-        Args:
-            finalists: Numbers of the trials, at least one.
-            known: Further seeds that each of them has already. Defaults to 0.
-            resumed: Environment steps that the runs of all of them had made before they were interrupted; their length
-                and their seeds remain where there is budget for the rest. Defaults to 0.
-            are_others_confirmed: Whether others are confirmed already, whose runs have another length or lack further
-                seeds if these are changed. Defaults to False.
-
-        Returns:
-            The study with these numbers; None if there is no budget for a confirmation.
-        """
+        """Begin or continue the confirmation; see `ConfirmationBudget.plan`, whose steps are those to be paid for."""
         self._confirming = True
-        is_begun, left_out = self._seeds is not None, self._left_out(resumed)
-        if self._adjusts_length and not is_begun and not are_others_confirmed and not left_out:
-            self._set_length(finalists)
-        wanted = self._seeds or self._spec.confirm_seeds
-        adjusts = self._adjusts_seeds and not is_begun
-        known = min(known, wanted - 1)
-        least = known + 1 if adjusts else wanted
-        grows = adjusts and not are_others_confirmed and not left_out
-        most = min(MOST_FURTHER * wanted, MOST_SEEDS) if grows else wanted
-        steps, fits = self._spec.confirm_budget - left_out, 0
-        for n_seeds in range(least, most + 1):
-            share = 1.0 if n_seeds <= wanted else self._meter.sure_share
-            if self._confirmation(finalists, n_seeds - known, steps) > share * self._room:
-                break
-            fits = n_seeds
-        if not fits:
-            return None
-        self._seeds = fits
-        self._confirmation_began = (self._meter.spent(), self._confirmation(finalists, fits - known, steps))
-        return self._spec.model_copy(update={"confirm_seeds": fits})
+        return self._confirmation.plan(
+            finalists, known=known, resumed=self._left_out(resumed), are_others_confirmed=are_others_confirmed
+        )
 
     def further_seeds(self, finalists: Sequence[int]) -> StudySpec | None:
-        """Add further seeds for which there is still budget when the confirmation has ended.
-
-        They are priced by the estimate, or by what the runs before them have cost where that was more.
-
-        Args:
-            finalists: Numbers of the confirmed trials, at least one.
-
-        Returns:
-            The study with the new number of further seeds; None if there is no budget for another one.
-        """
-        if self._seeds is None or not self._adjusts_seeds:
-            return None
-        began, estimated = self._confirmation_began
-        # Runs that diverged, or were resumed, make the others look cheap.
-        factor = max(1.0, (self._meter.spent() - began) / estimated) if estimated > 0 else 1.0
-        room = self._meter.sure_share * self._room
-        most = min(MOST_FURTHER * self._spec.confirm_seeds, MOST_SEEDS) - self._seeds
-        n = largest_within(lambda n: factor * self._confirmation(finalists, n), room, 1, most) if most > 0 else None
-        if n is None:
-            return None
-        self._seeds += n
-        self._confirmation_began = (self._meter.spent(), self._confirmation(finalists, n))
-        return self._spec.model_copy(update={"confirm_seeds": self._seeds})
-
-    def _set_length(self, finalists: Sequence[int]) -> None:
-        """Set the steps of the runs that confirm, at least as many as those of the search."""
-        spec, room = self._spec, self._room
-        least = 1 if self._adjusts_seeds else spec.confirm_seeds
-        planned, longest = spec.confirm_budget, max(spec.confirm_budget, spec.horizon or 0)
-
-        def most(n_seeds: int, share: float, low: int, high: int) -> int | None:
-            return largest_within(lambda steps: self._confirmation(finalists, n_seeds, steps), share * room, low, high)
-
-        env_steps = most(spec.confirm_seeds, _LENGTHENED, planned, longest)
-        if env_steps is None and self._confirmation(finalists, least) > room:
-            env_steps = most(least, _SHORTENED, spec.budget, planned)
-        if env_steps is not None:
-            self._spec = spec.model_copy(update={"confirm_env_steps": env_steps})
+        """Add further seeds to the confirmation that has ended; see `ConfirmationBudget.further_seeds`."""
+        return self._confirmation.further_seeds(finalists)
 
     @property
     def _room(self) -> float:
         return self._meter.limit - self._meter.spent()
-
-    def _confirmation(self, finalists: Sequence[int | None], n_seeds: int, env_steps: int | None = None) -> float:
-        """Return the cost of a confirmation.
-
-        Args:
-            finalists: Numbers of the trials; None for those that are not known yet.
-            n_seeds: Further seeds of each.
-            env_steps: Environment steps of each run. Defaults to those that are planned.
-        """
-        steps = self._spec.confirm_budget if env_steps is None else env_steps
-        return self._meter.confirmation(steps, len(finalists), n_seeds, self._relative.of(finalists))
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

@@ -63,7 +63,7 @@ def measure_episodes(agent: AgentSpec, *, own_process: bool) -> EpisodeLength | 
     """
     if not own_process:
         return episodes_or_none(agent.environment)
-    from finder.budgets.measuring_process import episodes_main  # imports TensorFlow
+    from finder.trials.speed_measurement import episodes_main  # imports TensorFlow
 
     context = prepare_processes(CHILD)
     await_fork_server(context)
@@ -110,7 +110,7 @@ def _failure(label: str, reason: str) -> ConfigurationError:
 
 def _measured_elsewhere(named: Mapping[str, Sequence[TrialSpec]], n_processes: int) -> dict[str, Speed]:
     """Measure trials in a process each, all at the same time."""
-    from finder.budgets.measuring_process import main
+    from finder.trials.speed_measurement import speed_main
 
     context = prepare_processes(CHILD)
     await_fork_server(context)
@@ -119,7 +119,7 @@ def _measured_elsewhere(named: Mapping[str, Sequence[TrialSpec]], n_processes: i
         for label, trials in named.items():
             receiver, sender = context.Pipe(duplex=False)
             payload = [pickled(trial.agent, trial) for trial in trials]
-            processes[label] = start_child(context, main, payload, sender, threads=threads_for(n_processes))
+            processes[label] = start_child(context, speed_main, payload, sender, threads=threads_for(n_processes))
             ends[label] = receiver
             sender.close()
         speeds = {label: _received(label, trials[0].label, ends[label]) for label, trials in named.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.config.work import gradient_steps_in
 from agents.contract.spec import FunctionSpec
-from agents.environments.time_limits import EpisodeLength
+from agents.environments.time_limits import EpisodeLength, larger_budget
 from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
@@ -268,13 +268,17 @@ def least_steps(
         yield from (steps for steps in dict.fromkeys((max(limit, of_random), of_random)) if steps < longest)
 
 
-def notes_on_episodes(spec: StudySpec, agents: Mapping[str, AgentSpec], seen: EpisodeLength | None) -> list[str]:
+def notes_on_episodes(
+    spec: StudySpec, agents: Mapping[str, AgentSpec], seen: EpisodeLength | None, *, chosen_for: str = ""
+) -> list[str]:
     """Return notes on runs in which an episode may not end.
 
     Args:
         spec: The study, with the budget of each run.
         agents: Label -> agent.
         seen: Length of random episodes; None if it is unknown.
+        chosen_for: The budget of the whole search for which the steps of each run were chosen
+            (`StudySpec.limit_field`). Defaults to "": they were given.
     """
     known = {label: agent for label, agent in agents.items() if not agent.is_own_function}
     if spec.env_steps is None or not known or not needs_episodes(spec):
@@ -284,18 +288,21 @@ def notes_on_episodes(spec: StudySpec, agents: Mapping[str, AgentSpec], seen: Ep
     run = f"each run has {of_each:,} steps" + (f" for each of {copies} copies of {env}" if copies > 1 else f" of {env}")
     without_value = "a run in which none ends has no value"
     longest = limit if limit is not None else seen.steps if seen is not None else 0
-    fewer = " or n_envs=1 (--set n_envs=1)" if copies > 1 and spec.env_steps >= longest else ""
+    other = "," if chosen_for else " or"
+    fewer = f"{other} n_envs=1 (--set n_envs=1)" if copies > 1 and spec.env_steps >= longest else ""
+    longer = f"{larger_budget(chosen_for)}, fewer trials" if chosen_for else "longer runs (--env-steps)"
     if limit is None and seen is not None and not seen.ended:
         return [
             f"no episode of {env} ended within {seen.steps:,} steps of random actions, and {run}: {without_value}; "
-            f"give longer runs (--env-steps){fewer}, or a time limit (--max-episode-steps) if episodes never end"
+            f"give {longer}{fewer}, or a time limit (--max-episode-steps) if episodes never end"
         ]
     if of_each >= longest:
         return []
     at_random = ""
     if limit is not None and seen is not None and seen.ended and seen.steps < limit:
         at_random = f" (those of random actions had up to {seen.steps:,})"
-    return [
-        f"{run}, and an episode may have {longest:,}{at_random}: long episodes do not end, and {without_value}; "
-        f"--env-steps {copies * longest}{fewer} has room for one"
-    ]
+    why = f"{run}, and an episode may have {longest:,}{at_random}: long episodes do not end, and {without_value}"
+    if not chosen_for:
+        return [f"{why}; --env-steps {copies * longest}{fewer} has room for one"]
+    smaller = "a time limit" if limit is None else "a smaller time limit"
+    return [f"{why}; give {longer}{fewer}, or {smaller} (--max-episode-steps)"]

@@ -88,7 +88,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         last = headline(rest)
         print_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", see)
     elif counts["complete"] == 0:
-        print_error(f"no trial was completed, so there is no pick ({_counts_text(counts)}).", see)
+        print_error(f"no trial was completed, so there is no pick ({_counts_text(study, counts)}).", see)
     elif pick is None and not study.spec.metrics:
         print_error(f"there is no pick: {reason}")
     return 0 if (pick is not None or has_front) and stopped is None else 1
@@ -99,6 +99,15 @@ def count_states(study: OpenStudy) -> Counter[str]:
     from studies.spec.attributes import state_word
 
     return Counter(map(state_word, study.trials()))
+
+
+def _failed_text(study: OpenStudy) -> str:
+    """Return the kinds of the failures of a study, in parentheses; "" if there are only errors, or none."""
+    from studies.spec.attributes import failure_kind
+    from studies.words import failures_text
+
+    kinds = [kind for trial in study.trials() if (kind := failure_kind(trial)) is not None]
+    return f" ({failures_text(kinds)})" if set(kinds) - {"error"} else ""
 
 
 def print_conclusion(found: Conclusion) -> None:
@@ -275,7 +284,7 @@ _OF_RANGE_TEST = (
 def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:
     n_trials = sum(counts[state] for state in _STATES)
     where = "in memory only" if study.storage.url == "memory" else f"in {study.storage.label} as {study.name}"
-    errors().print(Text(f"{counted(n_trials, 'trial')}: {_counts_text(counts)} · {where}", "dim"))
+    errors().print(Text(f"{counted(n_trials, 'trial')}: {_counts_text(study, counts)} · {where}", "dim"))
 
 
 def _resume_hint(study: OpenStudy) -> str:
@@ -294,7 +303,8 @@ def _resume_hint(study: OpenStudy) -> str:
     )
 
 
-def _counts_text(counts: Counter[str]) -> str:
+def _counts_text(study: OpenStudy, counts: Counter[str]) -> str:
     shown: list[Any] = [f"{counts[state]} {state}" for state in _STATES]
+    shown[-1] += _failed_text(study)
     shown += [f"{counts[state]} {state}" for state in ("paused", "interrupted") if counts[state]]
     return ", ".join(shown)

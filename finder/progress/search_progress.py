@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -41,6 +42,9 @@ _BAR = 24
 
 _LEAST = 20
 """Least width of the parameters of a trial."""
+
+_LINES = 8
+"""Largest number of lines of the reason of a failed trial."""
 
 _FEW = 4
 """Largest number of trials that plain lines list one by one."""
@@ -86,6 +90,7 @@ class PlainProgress(Progress):
         self.console = console or errors()
         self._printed_at = clock()
         self._lines_between = True  # whether to print lines about running trials
+        self._failed_first: dict[str, int] = {}  # reason that was printed in full -> trial
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         super().study_opened(study, n_left, executor)
@@ -97,7 +102,7 @@ class PlainProgress(Progress):
             self.console.print(best_line(self.best))
 
     def measuring_begins(self) -> None:
-        self.console.print(Text("Measuring the speed of the search for its budget ...", "dim"))
+        self.console.print(Text("Measuring the speed of the search ...", "dim"))
 
     def budget_chosen(self, text: str) -> None:
         self.console.print(HangingIndent(Text("Budget ", "dim"), Text(text)))
@@ -164,8 +169,16 @@ class PlainProgress(Progress):
         super().trial_ended(number, outcome)
         if outcome.state == "paused" and not self._lines_between:
             return  # it will go on, or end; the status counts it
-        shorten = not self._lines_between  # a person watches
-        self.console.print(end_line(number, trial, outcome, self.console.width, shorten=shorten))
+        shorten, width = not self._lines_between, self.console.width  # shortened where a person watches
+        line = end_line(number, trial, outcome, width, shorten=shorten)
+        reason = headline(outcome.reason) if outcome.state == "failed" else ""
+        if reason in line.plain:
+            self.console.print(line)
+        elif (first := self._failed_first.setdefault(reason, number)) != number:
+            self.console.print(end_line(number, trial, outcome, width, shorten=shorten, like=first))
+        else:
+            self.console.print(line)
+            self.console.print(HangingIndent(Text("    "), Text(truncate_words(reason, _LINES * (width - 4)), "red")))
         if self._lines_between and self.best is not None and self.best is not before:
             self.console.print(best_line(self.best))
         self._printed_at = self._clock()
@@ -204,7 +217,7 @@ class LiveProgress(PlainProgress):
         self._live = GuardedLive(self._draw, self.console, self._fall_back_to_lines)
 
     def measuring_begins(self) -> None:
-        self._starting.update(text=Text("measuring the speed of the search for its budget", style="dim"))
+        self._starting.update(text=Text("measuring the speed of the search", style="dim"))
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -272,15 +285,24 @@ def make_progress(quiet: bool) -> Progress:
     return LiveProgress(display()) if can_redraw(console) else PlainProgress(console)
 
 
-def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int, *, shorten: bool = False) -> Text:
-    """Return the outcome of a trial as text that begins with its value, with a truncated reason.
+def end_line(
+    number: int,
+    trial: RunningTrial | None,
+    outcome: Outcome,
+    width: int,
+    *,
+    shorten: bool = False,
+    like: int | None = None,
+) -> Text:
+    """Return the outcome of a trial as text that begins with its value, or the reason of its failure where that fits.
 
     Args:
         number: Number of the trial.
         trial: The trial; None if it is unknown.
         outcome: Its outcome.
         width: Width of a line.
-        shorten: Whether its parameters are truncated too, so that the text is one line. Defaults to False.
+        shorten: Whether its parameters are truncated, so that the text is one line. Defaults to False.
+        like: Number of an earlier trial that failed for the same reason, which does not fit. Defaults to None.
     """
     mark, style = _MARKS[outcome.state]
     confirms = f" confirms #{trial.confirms}" if trial is not None and trial.confirms is not None else ""
@@ -293,12 +315,11 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
         at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
         line.append(f"{outcome.state}{at} after {counted(outcome.env_steps, 'step')}", style)
     elif outcome.state == "failed":
-        beside = len(": ") + len(took) + len("  ") + min(len(params), _LEAST)
-        reason, room = headline(outcome.reason), width - line.cell_len - beside
-        word = failure_word(outcome.failure)
-        if outcome.failure == "environment" and len(word) + len(reason) > room:
-            word = failure_word("error")  # shorter, so that more of the reason is shown
-        line.append(f"{word}: {truncate_words(reason, max(_LEAST, room - len(word)))}", "red")
+        word, reason = failure_word(outcome.failure), headline(outcome.reason)
+        beside = line.cell_len + len(took) + len("  ") + min(len(params), _LEAST)
+        same = "" if like is None else f" as #{like}"
+        fits = reason and beside + cell_len(f"{word}: {reason}") <= width
+        line.append(f"{word}: {reason}" if fits else f"{word}{same}", style)
     else:
         line.append("interrupted", "dim")
     line.append(f"{took}  ", "dim")

@@ -46,7 +46,7 @@ class Observer(Protocol):
         """Called when the agents of a trial are built, before the compilation in their first update."""
 
     def measuring_begins(self) -> None:
-        """Called before the speed of the search is measured for its budget in minutes."""
+        """Called before the speed of the search is measured, for its budget in minutes or for a plan."""
 
     def budget_chosen(self, text: str) -> None:
         """Called before the study is opened with what was chosen for the budget of the whole search."""

@@ -79,12 +79,10 @@ def run_search(
         check_plan(spec, resolver)
         agents = {label: resolver.agents[label] for label in spec.agents}
         executor = executor or choose_executor(spec, agents, resolver.why_alone)
-        if spec.minutes is not None:
-            display.measuring_begins()
         budgeted = budgeted_search(
             spec, agents, resolver.agent, executor,
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, is_named=is_named,
-            began=since,
+            began=since, measuring_begins=display.measuring_begins,
         )  # fmt: skip
         executor.notes = [
             *executor.notes,

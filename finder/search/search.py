@@ -36,7 +36,7 @@ from studies.recording.recorder import Recorder
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.spec import StudySpec
 from studies.storage.watched_file import FileReplacedError
-from studies.study.budget_attributes import is_confirming
+from studies.study.budget_attributes import given_fields, is_confirming
 from studies.study.schedules import lineage_of
 from studies.study.study import OpenStudy
 
@@ -85,6 +85,8 @@ class Search:
         self._observer = guarded(None) if observer is None else observer
         self._extend_plan = extend_plan
         self._report_interrupts = report_interrupts
+        chooses = study.spec.has_limit and "env_steps" not in given_fields(study)
+        self._chosen_for = study.spec.limit_field if chooses else ""
         self._n_asked = 0
         self._checkpoints = SearchCheckpoints(study)
         self._budget = SearchBudget(self.recorder)
@@ -240,6 +242,7 @@ class Search:
                 agent=agent,
                 seeds=ask.seeds,
                 env_steps=None if self.spec.env_steps is None else budget,
+                chosen_for=self._chosen_for,
                 episodes=self.spec.episodes,
                 report_marks=self.spec.marks_of(budget) if self.spec.env_steps is not None else (),
                 metric=self.spec.metric,

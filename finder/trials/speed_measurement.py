@@ -1,4 +1,4 @@
-"""Measures the speed of runs that are trained together, by training them for a few seconds."""
+"""Measures the speed of runs that are trained together, by training them for a few seconds, in any process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agents.callbacks.callback import Callback
 from agents.config.agent_config import AgentConfig
 from agents.contract.keras_agent import KerasAgent
+from agents.contract.pickling import unpickled
+from agents.contract.registry import import_all
 from agents.contract.spec import AgentSpec, FunctionSpec
+from agents.environments.time_limits import episodes_or_none
 from agents.errors import ConfigurationError
 from agents.population import TemplateCache, bytes_of_member
+from agents.trust.allowed_modules import restricted
 from finder.trials.groups import Group, make_groups
 from finder.trials.runs import TrialRun
 from finder.trials.speed import KEPT_STRUCTURES, Speed, steps_before_update
@@ -209,3 +213,33 @@ class _StepWatch(Callback):
 
     def on_update_begin(self, trainer: Trainer) -> None:
         self._updated = True
+
+
+def speed_main(payload: Sequence[bytes], end: Any) -> None:
+    """The main function of a process: measure the speed of trials, and send it or the reason of a failure.
+
+    Args:
+        payload: The pickled trials.
+        end: Connection to the parent.
+    """
+    import_all()
+    try:
+        trials = [unpickled(each) for each in payload]
+        with restricted(trials[0].only_modules):
+            answer: Any = measure_speed(trials)
+    except SpeedError as error:
+        answer = str(error)
+    except Exception as error:  # noqa: BLE001 - importing a module of the user may raise anything
+        answer = f"{type(error).__name__}: {error}"
+    end.send(answer)
+
+
+def episodes_main(payload: bytes, end: Any) -> None:
+    """The main function of a process: play a few random episodes, and send their length, or None after an error.
+
+    Args:
+        payload: The pickled agent, whose environment is stepped.
+        end: Connection to the parent.
+    """
+    import_all()
+    end.send(episodes_or_none(unpickled(payload).environment))

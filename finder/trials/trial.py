@@ -62,6 +62,8 @@ class TrialSpec:
         agent: The agent to train, with all hyperparameters.
         seeds: Distinct seeds; the trial has one run for each.
         env_steps: Budget of each run in environment steps, or None.
+        chosen_for: The budget of the whole search for which these steps were chosen (`StudySpec.limit_field`); empty if
+            they were given.
         episodes: Budget of each run in episodes, or None.
         report_marks: Environment steps at which a value is reported, the same for every trial of a study. May be
             empty for a budget in episodes, because the number of steps of a run is not known then.
@@ -94,6 +96,7 @@ class TrialSpec:
     agent: AgentSpec
     seeds: tuple[int, ...]
     env_steps: int | None = None
+    chosen_for: str = ""
     episodes: int | None = None
     report_marks: tuple[int, ...] = ()
     metric: str = "return"
@@ -148,7 +151,9 @@ class TrialSpec:
             )
         if metric.kind == "loss":
             return f"{message} Losses are recorded with the episodes: give it a larger budget."
-        return f"{message} {no_episode_advice(self.agent.environment, copies_of(self.agent), self.env_steps)}".rstrip()
+        copies, chosen_for = copies_of(self.agent), self.chosen_for
+        advice = no_episode_advice(self.agent.environment, copies, self.env_steps, chosen_for=chosen_for)
+        return f"{message} {advice}".rstrip()
 
     def report_steps(self) -> Iterator[int]:
         """Yield the report marks and the last step; for a budget in episodes, steps that grow by a fifth each time."""

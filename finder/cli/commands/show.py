@@ -111,7 +111,8 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
                 _reason(each) or confirms or _divergences(diverged.get(each.number, ())),
             )
         )
-    out.print(_table(rows, names, metrics, out.width))
+    heads = [f"mean {name}" for name in metrics] if spec.kind == "range-test" else metrics
+    out.print(_table(rows, names, heads, out.width))
     if abandoned:
         print_note("the process of interrupted trials has ended: the command that began the study resumes them.")
     for reason in dict.fromkeys(found for each in trials if (found := short_reason(each))):

@@ -225,6 +225,22 @@ class TestUnlimitedEvaluations:
         assert no_episode_advice(limited) == ""
         assert no_episode_advice(EnvironmentSpec("CliffWalking-v1")) == f"Give episodes that never end {endless}."
 
+    def test_advice_where_steps_were_chosen_names_the_budget_of_the_search(self) -> None:
+        limited, endless = EnvironmentSpec("CartPole-v1"), EnvironmentSpec("CliffWalking-v1")
+        limit = "time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
+        assert no_episode_advice(limited, 8, 1_600, chosen_for="minutes") == (
+            "8 copies of CartPole-v1 made 200 steps each, and an episode may have 500: give more minutes (--minutes), "
+            f"fewer trials, a smaller {limit}, or n_envs=1 (--set n_envs=1)."
+        )
+        assert no_episode_advice(limited, 1, 100, chosen_for="minutes") == (
+            "CartPole-v1 made 100 steps, and an episode may have 500: give more minutes (--minutes), fewer trials, or "
+            f"a smaller {limit}."
+        )
+        assert no_episode_advice(endless, 1, 4_000, chosen_for="total_env_steps") == (
+            "CliffWalking-v1 made 4,000 steps, and episodes are longer: give more steps of the whole search "
+            f"(--total-env-steps), or fewer trials. If episodes never end, give a {limit}."
+        )
+
     @pytest.mark.slow
     def test_stop_interrupts_evaluation_which_resume_repeats(self) -> None:
         """As after Ctrl-C: the resumed run equals the uninterrupted run."""

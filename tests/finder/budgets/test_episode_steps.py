@@ -49,6 +49,13 @@ class Raising(Truncated):
         raise RuntimeError("sensor lost")
 
 
+class Never(Truncated):
+    """Its episodes never end."""
+
+    def __init__(self) -> None:
+        super().__init__(length=10**9)
+
+
 def agents_of(env: Any, **params: Any) -> dict[str, AgentSpec]:
     return {"ppo": AgentSpec.of("ppo", env, {"n_envs": 8, "n_steps": 32, **params})}
 
@@ -163,6 +170,22 @@ class TestNotes:
         [note] = notes_on_episodes(study(env_steps=200), agents_of("MountainCar-v0"), None)
         assert note.endswith("; --env-steps 1600 or n_envs=1 (--set n_envs=1) has room for one")
 
+    def test_advice_fits_the_budget_that_was_given(self) -> None:
+        agents = agents_of("MountainCar-v0")
+        [note] = notes_on_episodes(study(env_steps=200), agents, None, chosen_for="minutes")
+        assert note.endswith(
+            "; give more minutes (--minutes), fewer trials, n_envs=1 (--set n_envs=1), or a smaller time limit "
+            "(--max-episode-steps)"
+        )
+        [note] = notes_on_episodes(study(env_steps=100), agents, None, chosen_for="total_env_steps")
+        assert note.endswith(
+            "; give more steps of the whole search (--total-env-steps), fewer trials, or a smaller time limit "
+            "(--max-episode-steps)"
+        )
+        never = EpisodeLength(100_000, ended=False)
+        [note] = notes_on_episodes(study(env_steps=8_000), agents_of(Truncated), never, chosen_for="minutes")
+        assert "give more minutes (--minutes), fewer trials, or a time limit (--max-episode-steps) if" in note
+
     def test_greedy_episodes_need_none_of_training(self) -> None:
         agents = agents_of("MountainCar-v0")
         assert notes_on_episodes(study(env_steps=100, metric="greedy-return"), agents, None) == []
@@ -252,6 +275,26 @@ class TestMessages:
             "of CartPole-v1 made 250 steps each, and an episode may have 500: give --env-steps 2000 (env_steps=2000), "
             "or n_envs=1 (--set n_envs=1)."
         )
+
+    @pytest.mark.parametrize(
+        ("budget", "advice"),
+        [
+            (
+                {"total_env_steps": 128},
+                "give more steps of the whole search (--total-env-steps), fewer trials, or n_envs",
+            ),
+            ({"total_env_steps": 128, "env_steps": 64}, "--env-steps 256"),
+            ({"env_steps": 96}, "--env-steps 384"),
+        ],
+    )
+    def test_trials_advise_the_budget_that_was_given(self, budget: dict[str, int], advice: str) -> None:
+        given: dict[str, Any] = {"seeds": 1, "n_jobs": 1, "pruner": "none", "confirm": 0, "progress": False, **budget}
+        search = LRFinder("ppo", Never)
+        if len(budget) == 2:
+            study: OpenStudy = finder.tune("ppo", Never, {"learning_rate": "1e-3:1e-2"}, fixed=SMALL_PPO, **given).study
+        else:
+            study = search.grid(rates=[1e-3, 1e-2], fixed=SMALL_PPO, **given).study
+        assert advice in study.trials()[0].user_attrs["reason"]
 
     def test_losses_are_recorded_with_episodes(self) -> None:
         trial = TrialSpec(number=0, agent=agents_of("CartPole-v1")["ppo"], seeds=(0,), env_steps=100, metric="loss")

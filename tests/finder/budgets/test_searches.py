@@ -512,7 +512,7 @@ class TestFurtherRounds:
         further, check = Limit.further_seeds, Limit.check
 
         def second(limit: Limit, finalists: Any) -> Any:
-            monkeypatch.setattr("finder.budgets.limit.MOST_FURTHER", 2)
+            monkeypatch.setattr("finder.budgets.confirmation_budget.MOST_FURTHER", 2)
             planned = further(limit, finalists)
             if events:
                 monkeypatch.setattr(Limit, "check", fail)
@@ -522,7 +522,7 @@ class TestFurtherRounds:
             monkeypatch.setattr(Limit, "check", check)
             raise events.pop()
 
-        monkeypatch.setattr("finder.budgets.limit.MOST_FURTHER", 1)
+        monkeypatch.setattr("finder.budgets.confirmation_budget.MOST_FURTHER", 1)
         monkeypatch.setattr(Limit, "further_seeds", second)
         return events
 

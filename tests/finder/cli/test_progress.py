@@ -103,12 +103,12 @@ def test_end_of_a_trial_is_one_line_at_any_width(study: OpenStudy, clock: Clock,
     outcomes = {
         "✓ #0  20.0 ± 2.8  1:01 min  ": complete(20.0, 18.0, 22.0),
         "◦ #0  pruned at 3 after 200 steps  ": Outcome(state="pruned", value=3.0, env_steps=200),
-        "✗ #0  failed: ": Outcome(state="failed", reason=f"ValueError: {'it broke ' * 9}"),
+        "✗ #0  failed": Outcome(state="failed", reason=f"ValueError: {'it broke ' * 9}"),
     }
     for begin, outcome in outcomes.items():
         line = end_line(0, tracker.running[0], outcome, width, shorten=True).plain
         assert line.startswith(begin)
-        assert len(line) <= max(width, 50 if outcome.state == "failed" else 0)
+        assert len(line) <= width
         assert "optimizer sgd(momentum=0.9)" in line or line.endswith("…")
     whole = end_line(0, tracker.running[0], outcomes["✓ #0  20.0 ± 2.8  1:01 min  "], width).plain
     assert whole.endswith("optimizer sgd(momentum=0.9), learning_rate 1e-1")
@@ -290,7 +290,7 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
     play(progress, study, clock)
     progress.trial_ended(1, Outcome(state="failed", reason="TypeError: in user code:\n\n  File x\n\n  it broke\n"))
     assert out.getvalue().splitlines() == [
-        "Measuring the speed of the search for its budget ...",
+        "Measuring the speed of the search ...",
         "Study a study in memory only",
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps",
         "      ppo on CartPole-v1, metric return, scheduler median, inline",
@@ -502,9 +502,39 @@ def test_lines_are_cut_between_words_in_a_narrow_terminal(study: OpenStudy, cloc
         "  #1  optimizer sgd(momentum=0.9, …  25%  lately 6.5",
         "  best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",
     ]
-    output = out.getvalue()
-    assert "failed: ValueError: the …" in output
+    output = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    assert (
+        "    ValueError: the observation of environment 3 at step 17\n    has the shape (1,) and not (4,)\n" in output
+    )
     assert "      ppo on CartPole-v1, metric return, scheduler median,\n      inline" in output
+
+
+@pytest.mark.parametrize("width", [80, 150])
+def test_reason_that_does_not_fit_has_lines_of_its_own_once(study: OpenStudy, clock: Clock, width: int) -> None:
+    out = io.StringIO()
+    progress = PlainProgress(Console(file=out, width=width, highlight=False), clock)
+    play(progress, study, clock)
+    reason = f"RuntimeError: {'the motor is hot, ' * 8}and the robot stops"
+    for number in (1, 2):
+        if number == 2:
+            progress.trial_started(trial(number), {"learning_rate": 0.1})
+        progress.trial_ended(number, Outcome(state="failed", failure="environment", reason=reason))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    at = lines.index("✗ #1  environment failed  learning_rate 1e-2")
+    last = lines.index("✗ #2  environment failed as #1  learning_rate 1e-1")
+    told = [line for line in lines[at + 1 : last] if line.startswith("    ")]
+    assert " ".join(line.strip() for line in told) == reason
+    assert max(map(len, told)) <= width
+    assert not any("…" in line for line in lines)
+
+
+def test_kind_of_a_failure_is_named_at_any_width(study: OpenStudy, clock: Clock) -> None:
+    outcome = Outcome(state="failed", failure="environment", reason="OSError: no sensor")
+    lines = [end_line(0, None, outcome, width).plain.rstrip() for width in (40, 150)]
+    assert lines == [
+        "✗ #0  environment failed  default settings",
+        "✗ #0  environment failed: OSError: no sensor  default settings",
+    ]
 
 
 def test_phases_have_names_and_no_time_left(study: OpenStudy, clock: Clock) -> None:

@@ -90,6 +90,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Planned]:
         chosen = budgeted.budgeted_search(
             spec, {label: resolver.agents[label] for label in spec.agents}, resolver.agent, EXECUTOR,
             why_alone="", extends=False, storage=None, is_named=is_named, began=time.monotonic(),
+            measuring_begins=lambda: None,
         )  # fmt: skip
         new = chosen.spec
         if earlier is not None and joins:

@@ -49,7 +49,7 @@ def test_trials_that_did_not_fail_have_no_kind() -> None:
 
 def test_failures_are_counted_by_kind() -> None:
     assert failures_text(["killed", "diverged", "diverged", "error"]) == "2 diverged, 1 killed, 1 failed"
-    assert failures_text(["environment", "error", "environment"]) == "2 by the environment, 1 failed"
+    assert failures_text(["environment", "error", "environment"]) == "2 environment failed, 1 failed"
 
 
 def test_failures_are_recorded_and_shown_by_kind(storage: StudyStorage, make_spec: Make) -> None:

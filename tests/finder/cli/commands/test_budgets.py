@@ -46,6 +46,27 @@ def test_dry_run_prints_the_plan_and_writes_nothing(finder: Any) -> None:
     assert sorted(path.name for path in finder.folder.iterdir()) == ["cli_envs.py"]
 
 
+@pytest.mark.parametrize("budget", [("--minutes", "1"), ("--minutes", "1", "--dry-run"), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "gamma=7"), "gamma must be >= 0 and <= 1"),
+        (("--param", "hidden_sizes=64,128"), "hidden_sizes must be a list of whole numbers"),
+        (("--scheduler", "no-such"), "no-such"),
+        (("--scheduler-kwargs", '{"no_such": 1}'), "no_such"),
+    ],
+)
+def test_mistakes_are_told_before_the_measurement(finder: Any, budget: Any, words: Any, message: str) -> None:
+    ran = finder("tune", "ppo", "--env", "CartPole-v1", "--param", "learning_rate=1e-3,1e-2", *words, *budget)
+    assert ran.code == 2
+    assert message in ran.err
+    assert "Measuring" not in ran.err
+
+
+def test_measurement_is_told(finder: Any) -> None:
+    assert "Measuring the speed" in finder(*LR, *SETTINGS, "--env-steps", "600", "--dry-run").err
+
+
 def test_dry_run_as_json(finder: Any) -> None:
     plan = finder(*LR, *SETTINGS, "--env-steps", "600", "--dry-run", "--json").json
     assert plan["study"] == "lr-ppo-CartPole-v1"

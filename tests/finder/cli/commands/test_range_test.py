@@ -30,6 +30,9 @@ class TestRangeTest:
         assert "finder lr dqn --env CartPole-v1 --storage it.db --set jit_compile=false\n" in ran.err
         for name in ("grid()", "raise N", "smaller rates"):
             assert name not in ran.err
+        shown = finder("show", "range-test-dqn-CartPole-v1", "--storage", "it.db").out
+        assert "suggested learning_rate" in shown
+        assert "mean loss" in shown, "the value of a range test is no result of training"
 
     @pytest.mark.slow
     def test_metric_option_selects_returns(self, finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
