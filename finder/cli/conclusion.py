@@ -20,7 +20,7 @@ from finder.progress.console import (
     results,
 )
 from finder.progress.search_progress import headline
-from finder.results.flags import OUTPUT_SWITCHES, without_flags
+from finder.results.flags import OUTPUT_SWITCHES, flag_of, without_flags
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
 from studies.storage.commands import storage_flag
@@ -76,7 +76,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         print_conclusion(found)
     elif front is not None and has_front:
         print_front(study, front)
-    see = _resume_hint(study)
+    see = _resume_hint(study, counts, was_stopped=stopped is not None)
     if not output.quiet:
         _print_counts(study, counts)
         if pick is not None:
@@ -287,20 +287,21 @@ def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:
     errors().print(Text(f"{counted(n_trials, 'trial')}: {_counts_text(study, counts)} · {where}", "dim"))
 
 
-def _resume_hint(study: OpenStudy) -> str:
-    """Return how to see the reasons of failures, and how to resume the study."""
+def _resume_hint(study: OpenStudy, counts: Counter[str], *, was_stopped: bool) -> str:
+    """Return how to see the trials and the reasons of failures, and how to resume the study."""
     from studies.analysis.status import study_status
 
     if study.storage.url == "memory":
         return ""
+    see = f"See finder show {shlex.quote(study.name)}{storage_flag(study.storage.label)}"
+    if study.spec.has_limit and not was_stopped and not counts["failed"]:  # its budget was spent
+        flag = flag_of(study.spec.limit_field)
+        return f"{see}\nRun it again with --study-name {shlex.quote(study.name)} and more {flag} to resume its trials."
     if study.spec.plan():
         again = "run it again to retry failed trials"
     else:
         again = "run it again with more --n-trials" if study_status(study).complete else "run it again to resume it"
-    return (
-        f"See finder show {shlex.quote(study.name)}{storage_flag(study.storage.label)}\n"
-        f"When the cause is fixed, {again}."
-    )
+    return f"{see}\nWhen the cause is fixed, {again}."
 
 
 def _counts_text(study: OpenStudy, counts: Counter[str]) -> str:
