@@ -96,6 +96,7 @@ class RetryPolicy:
         self._label = label
         self._is_running = False
         self._silent_since: float | None = None
+        self._handled_before: BaseException | None = None
         self._own = threading.local()  # first attempt of the current call of each thread
         self.seconds = 0.0
         self.is_over = False
@@ -104,6 +105,7 @@ class RetryPolicy:
     def begin(self, seconds: float) -> None:
         """Retry calls from now on, since this process runs a study."""
         self._is_running, self.seconds, self.is_over, self._silent_since = True, seconds, False, None
+        self._handled_before = sys.exc_info()[1]  # a script may run a study after Ctrl-C, in its handler
 
     @property
     def call_seconds(self) -> float:
@@ -213,7 +215,9 @@ class RetryPolicy:
     def _is_ending(self) -> bool:
         """Return whether Ctrl-C was pressed, so that calls are retried for a short time only."""
         handled = sys.exc_info()[1]
-        return self.is_interrupted() or (handled is not None and interrupt_of(handled) is not None)
+        return self.is_interrupted() or (
+            handled is not None and interrupt_of(handled, self._handled_before) is not None
+        )
 
     def _sleep(self, seconds: float, began: float) -> None:
         """Sleep, but not longer than calls are retried."""

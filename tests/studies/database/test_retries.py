@@ -139,6 +139,28 @@ class TestRetryPolicy:
             retry_policy(Flaky(math.inf))
         assert retry_policy.is_over
 
+    @pytest.mark.parametrize("begins", ["before", "after"])
+    def test_study_that_runs_in_the_handler_of_an_earlier_interrupt_is_not_ending(
+        self, monkeypatch: pytest.MonkeyPatch, begins: str
+    ) -> None:
+        clock = [0.0]
+
+        def wait(seconds: float) -> None:
+            clock[0] += seconds
+
+        monkeypatch.setattr(retries_module.time, "monotonic", lambda: clock[0])
+        monkeypatch.setattr(retries_module.time, "sleep", wait)
+        retry_policy = policy(300.0)
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            if begins == "after":
+                retry_policy.begin(300.0)
+            with pytest.raises(StorageAwayError):
+                retry_policy(Flaky(math.inf))
+        limit = {"before": retries_module.INTERRUPTED_SECONDS, "after": 300.0}[begins]
+        assert limit <= clock[0] < 2 * limit
+
     def test_interrupt_of_a_storage_that_answers_is_no_outage(self) -> None:
         retry_policy = policy()
         with pytest.raises(KeyboardInterrupt):
