@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PALETTE = (
     "#3b82f6",  # blue
     "#ea580c",  # orange
-    "#059669",  # green
+    "#4d7c0f",  # olive
     "#9333ea",  # purple
     "#0891b2",  # cyan
     "#ca8a04",  # ochre
