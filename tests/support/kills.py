@@ -75,6 +75,11 @@ def hold_trials(folder: str) -> None:
     begun: set[int] = set()  # in this process: records of earlier processes are discarded when a trial restarts
 
     def start(self: Any, trial: Any, configuration: Any) -> None:
+        begun.discard(
+            trial.number
+        )  # its process may have ended: its records are discarded, those that were signalled too
+        if (wanted := target()) is not None and wanted.number == trial.number:
+            reached.unlink(missing_ok=True)
         started(self, trial, configuration)
         begun.add(trial.number)
 
@@ -166,13 +171,17 @@ class Killer:
             The result of the kill; None if the search ended with an error because the preceding kill had ended one of
             its processes.
         """
-        if not self._wait_for_target(process):
-            return None
-        time.sleep(self._rng.uniform(0.0, LONGEST_WAIT))
-        with open_storage(self._url) as storage:
-            members = session_members(process.pid)
-            _send(members, signal.SIGSTOP)
-            running = self._running_trials(storage)
+        while True:
+            if not self._wait_for_target(process):
+                return None
+            time.sleep(self._rng.uniform(0.0, LONGEST_WAIT))
+            with open_storage(self._url) as storage:
+                members = session_members(process.pid)
+                _send(members, signal.SIGSTOP)
+                if (self._folder / "reached").exists():
+                    running = self._running_trials(storage)
+                    break
+            _send(members, signal.SIGCONT)  # the trial has begun again, as its process had ended
         victim = self._rng.choice(["all", "parent", "one"] if len(members) > 1 else ["all"])
         others = [pid for pid in members if pid != process.pid]
         chosen = {"all": members, "parent": [process.pid], "one": [self._rng.choice(others or members)]}[victim]

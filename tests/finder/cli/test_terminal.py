@@ -119,9 +119,11 @@ def test_search_prints_its_study_trials_and_next_steps(terminal: tuple[int, Show
 
 
 @pytest.mark.real
-def test_failed_study_prints_a_shortened_reason(terminal: tuple[int, Shown]) -> None:
-    """The reason is cut between words in a narrow terminal."""
-    assert "failed: RuntimeError: the robot fell off " in seen(terminal, "failing").text
+def test_failed_study_prints_its_reason_in_full(terminal: tuple[int, Shown]) -> None:
+    """In a narrow terminal it has lines of its own, once for all trials."""
+    words = " ".join(seen(terminal, "failing").text.split())
+    assert "RuntimeError: the robot fell off the table" in words
+    assert ("environment failed as #" in words) == (terminal[0] == 80)
 
 
 @pytest.mark.real
