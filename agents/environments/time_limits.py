@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -129,7 +129,7 @@ def episodes_or_none(environment: EnvironmentSpec) -> EpisodeLength | None:
 
 
 def no_episode_advice(
-    environment: EnvironmentSpec, n_copies: int = 1, env_steps: int | None = None, *, chosen_for: str = ""
+    environment: EnvironmentSpec, n_copies: int = 1, env_steps: int | None = None, *, instead: Sequence[str] = ()
 ) -> str:
     """Return why no episode has ended in a run, and what to change: sentences for the user.
 
@@ -137,8 +137,8 @@ def no_episode_advice(
         environment: The environment.
         n_copies: Its copies, which share the environment steps of the run. Defaults to 1.
         env_steps: Environment steps of the run. Defaults to None: the budget was in episodes.
-        chosen_for: The budget of a whole search for which the environment steps were chosen, `minutes` or
-            `total_env_steps`. Defaults to "": they were given.
+        instead: What to give in place of more environment steps, if these were chosen for a larger budget. Defaults to
+            (): they were given.
     """
     limit = time_limit(environment)
     own_limit = "time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
@@ -153,8 +153,8 @@ def no_episode_advice(
     enough = 0 if limit is None else n_copies * limit
     steps = enough if enough > env_steps else _MORE_STEPS * env_steps
     longer = f"{'more, such as ' if limit is None else ''}--env-steps {steps} (env_steps={steps})"
-    ways = [larger_budget(chosen_for), "fewer trials"] if chosen_for else [longer]
-    if chosen_for and limit is not None:
+    ways = list(instead) or [longer]
+    if instead and limit is not None:
         ways.append(f"a smaller {own_limit}")
     if n_copies > 1 and (limit is None or env_steps >= limit):
         ways.append("n_envs=1 (--set n_envs=1)")
@@ -167,10 +167,3 @@ def no_episode_advice(
 def _alternatives(ways: list[str]) -> str:
     """Return `a`, `a, or b` or `a, b, or c`."""
     return ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])}, or {ways[-1]}"
-
-
-def larger_budget(chosen_for: str) -> str:
-    """Return advice to enlarge the budget of a whole search, `minutes` or `total_env_steps`."""
-    if chosen_for == "minutes":
-        return "more minutes (--minutes)"
-    return "more steps of the whole search (--total-env-steps)"

@@ -19,7 +19,7 @@ longer runs there is a confirmation, so less is risked for them."""
 
 
 class ConfirmationBudget:
-    """What the confirmation of a search costs, and what is chosen for it.
+    """Cost of the confirmation of a search, and the further seeds and run lengths that are chosen for it.
 
     Args:
         spec: The study, with the budget of each run.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from agents.config.work import gradient_steps_in
 from agents.contract.spec import FunctionSpec
-from agents.environments.time_limits import EpisodeLength, larger_budget
+from agents.environments.time_limits import EpisodeLength
 from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
 from finder.executors.choice import PROCESS_BYTES
 from finder.trials.speed import copies_of, latest_first_update, steps_before_update
-from finder.trials.trial import limits_of
+from finder.trials.trial import larger_budget, limits_of
 from studies.adapters.expected_pruning import (
     MOST_SIMULATED,
     Course,
@@ -290,7 +290,7 @@ def notes_on_episodes(
     longest = limit if limit is not None else seen.steps if seen is not None else 0
     other = "," if chosen_for else " or"
     fewer = f"{other} n_envs=1 (--set n_envs=1)" if copies > 1 and spec.env_steps >= longest else ""
-    longer = f"{larger_budget(chosen_for)}, fewer trials" if chosen_for else "longer runs (--env-steps)"
+    longer = ", ".join(larger_budget(chosen_for)) or "longer runs (--env-steps)"
     if limit is None and seen is not None and not seen.ended:
         return [
             f"no episode of {env} ended within {seen.steps:,} steps of random actions, and {run}: {without_value}; "

@@ -87,41 +87,17 @@ def probably_forks(options: SearchOptions) -> bool:
     )
 
 
-class _Measuring(Progress):
-    """Shows that the speed is being measured for a plan.
-
-    Args:
-        status: The status line, which is not shown unless stderr is a terminal.
-    """
-
-    def __init__(self, status: Status) -> None:
-        super().__init__()
-        self._status = status
-
-    def measuring_begins(self) -> None:
-        if self._status.console.is_terminal:
-            self._status.update("measuring the speed of the search")
-        else:
-            self._status.console.print(Text("Measuring the speed of the search ...", "dim"))
-
-
 def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> int:
     """Print the plan of a search; return 0, or 130 after Ctrl-C."""
     from finder.budgets.dry_run import dry_run
 
-    console = errors()
-    status = Status("starting", console=console)
-    progress = Progress() if output.quiet else _Measuring(status)
+    progress = make_progress(output.quiet)
     try:
-        if console.is_terminal and not output.quiet:
-            status.start()
-        with redirect_stdout_to_stderr(), minutes_from_here():
+        with progress, redirect_stdout_to_stderr(), minutes_from_here():
             import_tensorflow()
             plan = dry_run(search, progress)
     except KeyboardInterrupt as interrupt:
         return _code_of(interrupt)
-    finally:
-        status.stop()
     if output.json:
         print_json(plan.to_json())
         return 0
@@ -130,7 +106,7 @@ def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> i
     for name, text in lines:
         results().print(HangingIndent(Text(f"{name:<14}", "dim"), Text(text)))
     if not output.quiet:
-        console.print(Text("Nothing was written: leave out --dry-run to search.", "dim"))
+        errors().print(Text("Nothing was written: leave out --dry-run to search.", "dim"))
     return 0
 
 

@@ -58,11 +58,11 @@ def recommended_agent(
 def agent_of_pick(
     study: OpenStudy,
     pick: Recommendation,
-    agent: str | type[Agent] | None = None,
-    weights: Mapping[str, Any] | None = None,
-    environment: Any = None,
+    agent: str | type[Agent] | None,
+    weights: Mapping[str, Any] | None,
+    environment: Any,
     *,
-    env_steps: int | None = None,
+    env_steps: int | None,
 ) -> AgentSpec:
     """Return the agent of a pick as `recommended_agent` does, without its warnings."""
     check_open(study)

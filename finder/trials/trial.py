@@ -53,6 +53,15 @@ def similar_names(name: str, known: Iterable[str]) -> list[str]:
     return [] if name in names else difflib.get_close_matches(name, names, n=2, cutoff=0.7)
 
 
+def larger_budget(chosen_for: str) -> tuple[str, ...]:
+    """Return what enlarges the steps of each run in a budget of a whole search, `minutes` or `total_env_steps`."""
+    amounts = {
+        "minutes": "more minutes (--minutes)",
+        "total_env_steps": "more steps of the whole search (--total-env-steps)",
+    }
+    return (amounts[chosen_for], "fewer trials") if chosen_for else ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrialSpec:
     """A trial with everything that is needed to run it in any process.
@@ -151,8 +160,8 @@ class TrialSpec:
             )
         if metric.kind == "loss":
             return f"{message} Losses are recorded with the episodes: give it a larger budget."
-        copies, chosen_for = copies_of(self.agent), self.chosen_for
-        advice = no_episode_advice(self.agent.environment, copies, self.env_steps, chosen_for=chosen_for)
+        copies, instead = copies_of(self.agent), larger_budget(self.chosen_for)
+        advice = no_episode_advice(self.agent.environment, copies, self.env_steps, instead=instead)
         return f"{message} {advice}".rstrip()
 
     def report_steps(self) -> Iterator[int]:

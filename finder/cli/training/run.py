@@ -156,18 +156,17 @@ def run(
             folder.begin(training.write_initial_checkpoint)
         try:
             result = training.train(further=further, hangs=lambda reason: _end_hung(folder, reason))
-        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - of an agent, an environment or a callback
-            is_failure = isinstance(error, Exception)
-            if is_failure and (signals.received is None or cause_of(error) != "environment"):
+        except KeyboardInterrupt:
+            return _print_interrupted(folder, training, signals.received, output)
+        except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
+            if signals.received is None or cause_of(error) != "environment":
                 return _print_failure(folder, error)
             if not output.quiet:
-                if is_failure:
-                    print_note(
-                        f"the environment failed after the signal, which may have ended its simulator too: "
-                        f"{type(error).__name__}: {error}"
-                    )
-                print_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
-            return INTERRUPTED_CODE if signals.received is None else 128 + signals.received
+                print_note(
+                    f"the environment failed after the signal, which may have ended its simulator too: "
+                    f"{type(error).__name__}: {error}"
+                )
+            return _print_interrupted(folder, training, signals.received, output)
     if result.reason == REASON and signals.received is not None:
         if not output.quiet:
             print_stopped(folder, result)
@@ -195,7 +194,23 @@ def _built(
         raise ConfigurationError(f"the agent cannot be built: {type(error).__name__}: {error}") from error
 
 
-def _print_failure(folder: RunFolder, error: BaseException) -> int:
+def _print_interrupted(folder: RunFolder, training: LongRun, received: int | None, output: Output) -> int:
+    """Print how to resume a training from its newest checkpoint, and return the exit code.
+
+    Args:
+        folder: Folder of the run.
+        training: The run.
+        received: Number of the signal that ended it; None for Ctrl-C that did not wait for the end of a step.
+        output: Output options.
+    """
+    from agents.callbacks.signals import REASON
+
+    if not output.quiet:
+        print_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
+    return INTERRUPTED_CODE if received is None else 128 + received
+
+
+def _print_failure(folder: RunFolder, error: Exception) -> int:
     """Print why a training failed and how to resume it, and return the exit code."""
     if isinstance(error, ConfigurationError):
         message, code = f"{error}{_place_of(error)}", 2
@@ -239,7 +254,7 @@ def _done_text(folder: RunFolder) -> str:
     return f"it has made {made}{value}"
 
 
-def _print_traceback(error: BaseException) -> None:
+def _print_traceback(error: Exception) -> None:
     """Print the traceback of an error of the user's code, or nothing where its message is enough."""
     from agents.errors import NonFiniteError
 
@@ -247,7 +262,7 @@ def _print_traceback(error: BaseException) -> None:
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
 
 
-def _place_of(error: BaseException) -> str:
+def _place_of(error: Exception) -> str:
     """Return the callback in which an error was raised, as a sentence; empty for other errors."""
     from agents.training.listeners import RAISED_IN
 

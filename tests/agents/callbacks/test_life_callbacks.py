@@ -228,15 +228,16 @@ class TestUnlimitedEvaluations:
     def test_advice_where_steps_were_chosen_names_the_budget_of_the_search(self) -> None:
         limited, endless = EnvironmentSpec("CartPole-v1"), EnvironmentSpec("CliffWalking-v1")
         limit = "time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
-        assert no_episode_advice(limited, 8, 1_600, chosen_for="minutes") == (
+        total = ("more steps of the whole search (--total-env-steps)", "fewer trials")
+        assert no_episode_advice(limited, 8, 1_600, instead=("more minutes (--minutes)", "fewer trials")) == (
             "8 copies of CartPole-v1 made 200 steps each, and an episode may have 500: give more minutes (--minutes), "
             f"fewer trials, a smaller {limit}, or n_envs=1 (--set n_envs=1)."
         )
-        assert no_episode_advice(limited, 1, 100, chosen_for="minutes") == (
+        assert no_episode_advice(limited, 1, 100, instead=("more minutes (--minutes)", "fewer trials")) == (
             "CartPole-v1 made 100 steps, and an episode may have 500: give more minutes (--minutes), fewer trials, or "
             f"a smaller {limit}."
         )
-        assert no_episode_advice(endless, 1, 4_000, chosen_for="total_env_steps") == (
+        assert no_episode_advice(endless, 1, 4_000, instead=total) == (
             "CliffWalking-v1 made 4,000 steps, and episodes are longer: give more steps of the whole search "
             f"(--total-env-steps), or fewer trials. If episodes never end, give a {limit}."
         )
