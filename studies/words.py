@@ -9,6 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+_COMPLEMENT = "one_minus_"
+"""Prefix of the name of a hyperparameter that is searched as 1 minus its value."""
+
+_DIGITS = 12
+"""Decimals of a value that is computed from one of these, as in agents."""
+
 
 def counted(number: int, word: str) -> str:
     """Return `1 trial` or `1,200 trials`."""
@@ -89,8 +95,15 @@ def failure_word(kind: str | None) -> str:
 
 
 def failures_text(kinds: Iterable[str | None]) -> str:
-    """Return the number of failures by kind, the most frequent first: `2 diverged, 1 environment failed`."""
-    return ", ".join(f"{n:,} {word}" for word, n in Counter(map(failure_word, kinds)).most_common())
+    """Return the number of failures by kind, the most frequent first: `2 diverged, 1 environment failed`.
+
+    A single kind has no number. Errors alone have no text: they say no more than that trials failed.
+    """
+    counts = Counter(kind or "error" for kind in kinds).most_common()
+    if len(counts) == 1:
+        [(kind, _)] = counts
+        return "" if kind == "error" else failure_word(kind)
+    return ", ".join(f"{n:,} {failure_word(kind)}" for kind, n in counts)
 
 
 def with_value(metric: str, value: str) -> str:
@@ -144,8 +157,21 @@ def param_text(name: str, value: Any) -> str:
     return str(value)
 
 
-def params_text(params: dict[str, Any]) -> str:
-    """Return `optimizer adam, learning_rate 1e-3`: agent and optimizer first, then rates, then the rest by name."""
+def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return hyperparameters as people set them: `gamma`, where its distance from 1 is searched."""
+    settings: dict[str, Any] = {}
+    for name, value in params.items():
+        is_complement = name.startswith(_COMPLEMENT) and isinstance(value, float)  # a changing one is a text
+        settings |= {name.removeprefix(_COMPLEMENT): round(1.0 - value, _DIGITS)} if is_complement else {name: value}
+    return settings
+
+
+def params_text(params: Mapping[str, Any]) -> str:
+    """Return `optimizer adam, learning_rate 1e-3`: agent and optimizer first, then rates, then the rest by name.
+
+    Hyperparameters are shown as people set them (`settings_of`).
+    """
+    params = settings_of(params)
     names = sorted(params, key=lambda name: (name != "agent", name != "optimizer", "learning_rate" not in name, name))
     return ", ".join(f"{name} {param_text(name, params[name])}" for name in names) or "default settings"
 

@@ -106,8 +106,8 @@ def _failed_text(study: OpenStudy) -> str:
     from studies.spec.attributes import failure_kind
     from studies.words import failures_text
 
-    kinds = [kind for trial in study.trials() if (kind := failure_kind(trial)) is not None]
-    return f" ({failures_text(kinds)})" if set(kinds) - {"error"} else ""
+    text = failures_text(kind for trial in study.trials() if (kind := failure_kind(trial)) is not None)
+    return f" ({text})" if text else ""
 
 
 def print_conclusion(found: Conclusion) -> None:

@@ -56,14 +56,14 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     - `asha`: first rung at the report nearest to a sixteenth, factor 4 (`ASHA`): trials are paused at rungs, and the
       best quarter of each rung continues. It needs a budget in environment steps, and agents whose state can be saved.
     - `patient`: when the best of the last `patience` + 1 (5 + 1) reports is worse than the best before them by more
-      than `min_delta`, it consults the pruner named in `wrapped` (none: it prunes). A level curve is not pruned.
+      than `min_delta`, it consults the scheduler named in `wrapped` (none: it prunes). A level curve is not pruned.
     - `threshold` (`lower`, `upper`): as in Optuna.
     - `pbt`, `pb2`: prune nothing. Trials are members of one population that copy each other
       (`studies.population_based`).
 
     Args:
         name: A name in `PRUNERS`, or a class name of Optuna, in any case.
-        kwargs: Arguments of the pruner, as JSON values; they replace the defaults.
+        kwargs: Arguments, as JSON values; they replace the defaults.
         spec: Spec of the study, for its budget.
 
     Raises:
@@ -71,7 +71,7 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     """
     canonical = canonical_pruner_name(check_pruner_name(name))
     assert canonical is not None
-    what = f"the pruner {name!r}"
+    what = f"the scheduler {name!r}"
     if canonical in _WITHDRAWN:
         raise StudyError(f"{what} was withdrawn: {_WITHDRAWN[canonical]}")
     try:

@@ -40,7 +40,9 @@ def _beside_verdict(compared: BaselineComparison, found: Verdict) -> str:
     tied = next((each.tied for each in found.ranked if each.number == compared.trial), None)
     if compared.low <= 0 and tied is False:
         by_more_seeds = compared.confirmed and not found.finalists_alone
-        return " by the further seeds alone; all seeds together distinguish the two" if by_more_seeds else ""
+        if by_more_seeds:
+            return " by the further seeds alone; all seeds together distinguish the two"
+        return ", which allows for collapses that no seed has shown"
     if compared.low <= 0:
         return ", so there may be none"
     return ", compared with it alone; among all trials it is tied with the best" if tied else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from studies.analysis.recommendation import Recommendation, optimizer_call
 from studies.analysis.schedules import schedule_lines
 from studies.spaces.rate_schedules import factor_of, schedules_in, stretch_text, stretched_config
-from studies.words import LONG_RUN, call_lines, environment_code, environment_comment
+from studies.words import LONG_RUN, call_lines, environment_code, environment_comment, settings_of
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -71,7 +71,7 @@ def _arguments(study: OpenStudy, pick: Recommendation, has_optimizer: bool) -> l
     own = study.spec.agent_params.get(pick.name_in_study, {})
     rest: dict[str, Any] = {
         name: value
-        for name, value in {**own, **study.spec.fixed, **pick.long_run_params}.items()
+        for name, value in {**own, **study.spec.fixed, **settings_of(pick.long_run_params)}.items()
         if name != "agent" and not (has_optimizer and (name in _OF_OPTIMIZER or name.startswith("optimizer.")))
     }
     if not has_optimizer and (schedules := schedules_in(pick.config)):

@@ -96,8 +96,7 @@ def _why_constant(study: OpenStudy, metric: Metric, more: str) -> str:
 def _nothing_is_complete(study: OpenStudy) -> str:
     trials = study.trials()
     failed = [trial for trial in trials if trial.state == TrialState.FAIL]
-    kinds = [failure_kind(trial) for trial in failed]
-    by_kind = f": {failures_text(kinds)}" if set(kinds) - {"error"} else ""
+    by_kind = f": {text}" if (text := failures_text(map(failure_kind, failed))) else ""
     words = Counter(map(state_word, trials))
     others = "".join(f", {words[word]} {word}" for word in ("running", "paused", "interrupted") if words[word])
     counts = f"no trial is complete ({words['pruned']} pruned, {len(failed)} failed{by_kind}{others})."

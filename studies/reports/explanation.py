@@ -194,10 +194,9 @@ def counts_text(study: OpenStudy) -> str:
     data = states_data(study)
     counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
     shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
-    kinds = [row.failure for row in data.of("FAIL")]
-    if set(kinds) - {"error"}:
+    if by_kind := failures_text(row.failure for row in data.of("FAIL")):
         at = next(i for i, text in enumerate(shown) if text.endswith(" failed"))
-        shown[at] += f" ({failures_text(kinds)})"
+        shown[at] += f" ({by_kind})"
     total = len(data.trials)
     n_copies = sum(map(len, divergences_of(study).values()))
     copies = f", {counted(n_copies, 'divergence')} with a copy of another trial" if n_copies else ""

@@ -53,20 +53,20 @@ class SearchDesign:
 def scheduler_of(
     name: str, kwargs: Mapping[str, Json], marks: Sequence[int], parameters: Collection[str]
 ) -> Scheduler | None:
-    """Return the scheduler of a pruner; None for the pruner `none`.
+    """Return a scheduler by its name; None for `none`.
 
     Args:
-        name: Name of the pruner.
+        name: Its name.
         kwargs: Its arguments.
         marks: Environment steps at which trials report, ascending, the budget last.
         parameters: Names of the searched parameters.
 
     Raises:
-        StudyError: If the pruner is no scheduler, or an argument is wrong.
+        StudyError: If it cannot be simulated, or an argument is wrong.
     """
     canonical = canonical_pruner_name(name)
     if canonical == "none":
         return None
     if canonical not in SCHEDULERS:
-        raise StudyError(f"the pruner {name!r} cannot be simulated. {nearest(name, ('none', *SCHEDULERS))}")
-    return make_scheduler(canonical, kwargs, marks, parameters, f"the pruner {name!r}")
+        raise StudyError(f"the scheduler {name!r} cannot be simulated. {nearest(name, ('none', *SCHEDULERS))}")
+    return make_scheduler(canonical, kwargs, marks, parameters, f"the scheduler {name!r}")

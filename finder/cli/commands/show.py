@@ -64,7 +64,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.spec.objectives import names_of
     from studies.study.execution import execution_text
     from studies.study.schedules import divergences_of, lineages_of
-    from studies.words import param_text, spread_text
+    from studies.words import param_text, settings_of, spread_text
 
     spec, pick = study.spec, pick_or_none(study)
     out = results()
@@ -80,7 +80,9 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         return
     lineages, diverged = lineages_of(study), divergences_of(study)
     params_of = {
-        each.number: shown_params(study.params(each), lineages.get(each.user_attrs.get(CONFIRMS_ATTR, each.number)))
+        each.number: settings_of(
+            shown_params(study.params(each), lineages.get(each.user_attrs.get(CONFIRMS_ATTR, each.number)))
+        )
         for each in trials
     }
     if spec.kind == "range-test":

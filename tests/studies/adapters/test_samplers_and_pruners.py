@@ -181,7 +181,7 @@ def test_stored_study_with_withdrawn_pruner_runs_with_another_pruner(storage: St
         study.study.set_user_attr(SPEC_ATTR, kept)
     assert load_study("a study", storage).spec.pruner == "wilcoxon"
     for again in (lambda: open_study(make_spec(pruner="wilcoxon"), storage), lambda: join_study("a study", storage)):
-        with pytest.raises(StudyError, match="the pruner 'wilcoxon' was withdrawn"):
+        with pytest.raises(StudyError, match="the scheduler 'wilcoxon' was withdrawn"):
             again()
     with open_study(make_spec(pruner="median"), storage) as study:
         assert study.spec.pruner == "median"

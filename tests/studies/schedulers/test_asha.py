@@ -207,17 +207,17 @@ def test_bad_arguments(arguments: tuple[int, int, int], message: str) -> None:
 
 
 def test_defaults_scale_with_the_budget_and_errors_name_the_pruner() -> None:
-    scheduler = make_scheduler("asha", {}, (500, 1000, 16000), (), "the pruner 'asha'")
+    scheduler = make_scheduler("asha", {}, (500, 1000, 16000), (), "the scheduler 'asha'")
     assert isinstance(scheduler, ASHA)
     assert [scheduler.rung_of(step) for step in (999, 1000, 3999, 4000, 16000)] == [None, 1000, 1000, 4000, 4000]
-    with pytest.raises(StudyError, match=r"the pruner 'asha' refused .*reduction_factor is 1"):
-        make_scheduler("asha", {"reduction_factor": 1}, (500, 1000), (), "the pruner 'asha'")
+    with pytest.raises(StudyError, match=r"the scheduler 'asha' refused .*reduction_factor is 1"):
+        make_scheduler("asha", {"reduction_factor": 1}, (500, 1000), (), "the scheduler 'asha'")
     with pytest.raises(StudyError, match="min_resource is 2000: the first rung must lie before the end of a run"):
-        make_scheduler("asha", {"min_resource": 2000}, (500, 1000), (), "the pruner 'asha'")
+        make_scheduler("asha", {"min_resource": 2000}, (500, 1000), (), "the scheduler 'asha'")
     with pytest.raises(StudyError, match="needs rungs in environment steps: give the budget as env_steps"):
-        make_scheduler("asha", {"min_resource": 5}, (), (), "the pruner 'asha'")
+        make_scheduler("asha", {"min_resource": 5}, (), (), "the scheduler 'asha'")
     with pytest.raises(StudyError, match="has no argument 'eta'"):
-        make_scheduler("asha", {"eta": 3}, (500, 1000), (), "the pruner 'asha'")
+        make_scheduler("asha", {"eta": 3}, (500, 1000), (), "the scheduler 'asha'")
 
 
 def test_patient_cannot_wrap_it() -> None:

@@ -159,7 +159,7 @@ def test_invalid_level_raises(make_spec: Make) -> None:
     [(0, 3, "at is 0: give the environment steps of the rung, not a share"), (20, 0, "keep is 0: give how many")],
 )
 def test_arguments_of_keep_top_are_steps_and_a_count(make_spec: Make, at: float, keep: int, message: str) -> None:
-    with pytest.raises(StudyError, match=f"the pruner 'keep-top' refused .*{message}"):
+    with pytest.raises(StudyError, match=f"the scheduler 'keep-top' refused .*{message}"):
         make_pruner("keep-top", {"at": at, "keep": keep}, make_spec())
 
 
@@ -181,7 +181,7 @@ STEPS = " of environment steps, not a share of the budget"
 def test_steps_and_counts_of_pruners_are_whole(
     make_spec: Make, name: str, arguments: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(StudyError, match=f"the pruner '{name}' {message}"):
+    with pytest.raises(StudyError, match=f"the scheduler '{name}' {message}"):
         make_pruner(name, arguments, make_spec(env_steps=1000))
 
 

@@ -212,9 +212,9 @@ def test_baseline_is_trained_to_its_end_and_confirmed_beside_the_best():
 
 
 def test_pruner_that_cannot_be_simulated_raises(make_spec: Callable[..., StudySpec]):
-    with pytest.raises(StudyError, match="the pruner 'patient' cannot be simulated"):
+    with pytest.raises(StudyError, match="the scheduler 'patient' cannot be simulated"):
         design_of(make_spec(env_steps=1000, pruner="patient"))
-    with pytest.raises(StudyError, match="the pruner 'race' has no argument 'keep'"):
+    with pytest.raises(StudyError, match="the scheduler 'race' has no argument 'keep'"):
         design_of(make_spec(env_steps=1000, pruner="race", pruner_kwargs={"keep": 3}))
 
 

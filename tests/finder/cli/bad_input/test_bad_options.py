@@ -124,7 +124,7 @@ NAMES = [
     Mistake("lr PPO --strategy mirrored:0", "mirrored:0", "write mirrored:2"),
     Mistake("lr PPO --strategy mirrored:x", "mirrored:x", "write mirrored:2"),
     Mistake("lr PPO --executor inlin", "inlin", "inline"),
-    Mistake("lr PPO --pruner wilcoxon", "wilcoxon", "pruner"),
+    Mistake("lr PPO --pruner wilcoxon", "wilcoxon", "scheduler"),
     Mistake("lr ppo --env ''", "''", "environment"),
     Mistake("lr '' --env CartPole-v1", "''", "Known: a2c"),
     Mistake("lr ppo --env gymnasium:CartPol-v1", "CartPol-v1", "Did you mean CartPole-v1"),

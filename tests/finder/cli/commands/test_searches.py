@@ -191,7 +191,7 @@ class TestFailures:
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", broken, "--n-rates", "2")
         assert ran.code == 0, ran.err
         assert "✗ #0  environment failed: RuntimeError: the robot fell off the table" in ran.err
-        assert "2 trials: 1 complete, 0 pruned, 1 failed (1 environment failed)" in ran.err
+        assert "2 trials: 1 complete, 0 pruned, 1 failed (environment failed)" in ran.err
         shown = finder("show", "lr-ppo-cli_envs:Broken-v0")
         assert "RuntimeError: the robot fell off the table" in shown.out
         trial = finder("show", "lr-ppo-cli_envs:Broken-v0", "--trial", "0", "--json").json
