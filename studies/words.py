@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-_COMPLEMENT = "one_minus_"
-"""Prefix of the name of a hyperparameter that is searched as 1 minus its value."""
+_SEARCHED_AS = {"one_minus_gamma": "gamma"}
+"""Name of a searched complement -> the hyperparameter that it sets, with 1 minus its value."""
 
 _DIGITS = 12
-"""Decimals of a value that is computed from one of these, as in agents."""
+"""Decimals to which this value is rounded."""
 
 
 def counted(number: int, word: str) -> str:
@@ -140,7 +140,7 @@ def interval_text(low: float, high: float) -> str:
     if decimals > 6:
         return f"{low:.3g} to {high:.3g}"
     places = max(0, decimals)
-    return f"{round(low, decimals):,.{places}f} to {round(high, decimals):,.{places}f}"
+    return " to ".join(f"{round(end, decimals) + 0.0:,.{places}f}" for end in (low, high))  # no end is -0
 
 
 def _exponent(value: float) -> int:
@@ -159,11 +159,10 @@ def param_text(name: str, value: Any) -> str:
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return hyperparameters as people set them: `gamma`, where its distance from 1 is searched."""
-    settings: dict[str, Any] = {}
-    for name, value in params.items():
-        is_complement = name.startswith(_COMPLEMENT) and isinstance(value, float)  # a changing one is a text
-        settings |= {name.removeprefix(_COMPLEMENT): round(1.0 - value, _DIGITS)} if is_complement else {name: value}
-    return settings
+    return {
+        _SEARCHED_AS.get(name, name): round(1 - value, _DIGITS) if name in _SEARCHED_AS else value
+        for name, value in params.items()
+    }
 
 
 def params_text(params: Mapping[str, Any]) -> str:

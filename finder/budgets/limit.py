@@ -94,20 +94,25 @@ class Limit:
     def request_trial(self, counted: int = 0, resumed: int = 0) -> bool:
         """Return whether one more trial can begin now and end within the budget; if not, the search has ended.
 
-        The trials that have begun and not ended are trained beside it.
-
         Args:
             counted: Environment steps after which it was paused. Defaults to 0: it was not.
             resumed: Environment steps of the last report before it was interrupted. Defaults to 0: it was not.
         """
+        return self._grant(self._cost_of_trial(counted, resumed))
+
+    def fits_new_trial(self) -> bool:
+        """Return whether a new trial could begin now; see `request_trial`. If not, a paused one may still continue."""
+        return self._cost_of_trial(0, 0) <= self._room
+
+    def _cost_of_trial(self, counted: int, resumed: int) -> float:
+        """Return the cost of one more trial, of those that are trained beside it, and of what is reserved then."""
         if self._meter.adds_up and not self._together:  # at rungs of its own, any of them may go on to its end
-            return self._grant(self._to_their_ends(counted) + self.reserve)
+            return self._to_their_ends(counted) + self.reserve
         beside = list(self._running) if self._together else []
         starts = self._n_begun == len(beside)  # nothing has been trained by this process
         if self.prunes and (reached := self._left_out(resumed)):  # the worst are pruned at the next rung if it must be
             cost = self._meter.batch((), len(self._spec.seeds), starts=starts)
-            cost += self._meter.rest(self._to_the_end(1), len(self._spec.seeds), reached)
-            return self._grant(cost)
+            return cost + self._meter.rest(self._to_the_end(1), len(self._spec.seeds), reached)
         n_promoted = self._n_promoted(beside) + bool(counted)
         left = [steps for steps in (self._left_out(resumed), *map(self._resumed.get, beside)) if steps]
         n_new, n_seeds = len(beside) + 1 - n_promoted - len(left), len(self._spec.seeds)
@@ -118,7 +123,7 @@ class Limit:
         if n_promoted:
             earliest = min(filter(None, [counted, *(self._counted.get(number, 0) for number in beside)]))
             cost += self._meter.rest(self._to_the_end(n_promoted), n_seeds, earliest)
-        return self._grant(cost + self.reserve)
+        return cost + self.reserve
 
     @property
     def has_spare(self) -> bool:

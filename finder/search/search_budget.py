@@ -181,11 +181,25 @@ class KeptBudget(SearchBudget):
 
     def request_trial(self) -> bool:
         self._count_trials()
-        promoted, resumed = self._recorder.queue.source.next_promotion or 0, self.next_resumed
-        granted = bool(self._recorder.queue.n_left) and not self.ended and self._limit.request_trial(promoted, resumed)
+        granted = bool(self._recorder.queue.n_left) and not self.ended and self._request_next()
         if not granted:
             self._store_end()
         return granted
+
+    def _request_next(self) -> bool:
+        """Return whether there is budget for the trial that comes next.
+
+        Where trials are paused, the best of each rung continue if no further trial fits, as if there were none left.
+        """
+        source, resumed = self._recorder.queue.source, self.next_resumed
+        source.only_continues = False
+        promoted = source.next_promotion or 0
+        if source.pauses and not promoted and not resumed and not self._limit.fits_new_trial():
+            source.only_continues = True
+            promoted = source.next_promotion or 0
+            if not promoted and self._running:  # one of these may be paused, and continue
+                return False
+        return self._limit.request_trial(promoted, resumed)
 
     def begun(self, trial: TrialSpec, resumed: int = 0, *, is_baseline: bool = False) -> None:
         before, n_seeds = trial.promoted_from or 0, len(trial.seeds)

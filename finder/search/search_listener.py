@@ -108,8 +108,9 @@ class SearchListener:
         if newest and not env_steps:  # its process has died and reported episodes only
             env_steps = min(record.env_steps for record in newest)
             seconds = max(record.wall_seconds for record in newest)
-        seconds += self._seconds_before.pop(number, 0.0)
-        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **outcome_attrs(outcome)}
+        before = self._seconds_before.pop(number, 0.0)
+        attrs = outcome_attrs(outcome, was_paused=before > 0)
+        extra = {"wall_seconds": round(before + seconds, 3), "env_steps": env_steps, **attrs}
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":
             self._recorder.completed(number, value, outcome.seed_values, extra)

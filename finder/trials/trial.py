@@ -228,8 +228,13 @@ class Outcome:
     learned: bool = True
 
 
-def outcome_attrs(outcome: Outcome) -> dict[str, Any]:
-    """Return the attributes of a trial beside its value that its outcome gives it, as JSON values."""
+def outcome_attrs(outcome: Outcome, *, was_paused: bool = False) -> dict[str, Any]:
+    """Return the attributes of a trial beside its value that its outcome gives it, as JSON values.
+
+    Args:
+        outcome: The outcome.
+        was_paused: Whether the trial has attributes already, from a pause. Defaults to False.
+    """
     attrs: dict[str, Any] = {}
     if outcome.custom_metrics:
         attrs["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
@@ -237,8 +242,8 @@ def outcome_attrs(outcome: Outcome) -> dict[str, Any]:
         attrs[OBJECTIVES_ATTR] = {
             name: {str(seed): value for seed, value in own.items()} for name, own in outcome.objectives.items()
         }
-    if not outcome.learned:
-        attrs[LEARNED_ATTR] = False
+    if not outcome.learned or was_paused:
+        attrs[LEARNED_ATTR] = outcome.learned
     return attrs
 
 

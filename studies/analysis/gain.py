@@ -38,11 +38,11 @@ def gain_line(compared: BaselineComparison, found: Verdict) -> str:
 def _beside_verdict(compared: BaselineComparison, found: Verdict) -> str:
     """Return what an expected gain means beside the verdict, which judges all trials, and may judge by more seeds."""
     tied = next((each.tied for each in found.ranked if each.number == compared.trial), None)
-    if compared.low <= 0 and tied is False:
-        by_more_seeds = compared.confirmed and not found.finalists_alone
-        if by_more_seeds:
-            return " by the further seeds alone; all seeds together distinguish the two"
-        return ", which allows for collapses that no seed has shown"
-    if compared.low <= 0:
+    if compared.low > 0:
+        return ", compared with it alone; among all trials it is tied with the best" if tied else ""
+    if tied is not False:
         return ", so there may be none"
-    return ", compared with it alone; among all trials it is tied with the best" if tied else ""
+    if compared.compared_low > 0:
+        return ": there is one, unless runs collapse as none of these did"
+    by_more_seeds = compared.confirmed and not found.finalists_alone
+    return " by the further seeds alone; all seeds together distinguish the two" if by_more_seeds else ""

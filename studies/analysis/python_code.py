@@ -68,10 +68,12 @@ def _arguments(study: OpenStudy, pick: Recommendation, has_optimizer: bool) -> l
 
     Learning-rate schedules are stretched to the long run.
     """
-    own = study.spec.agent_params.get(pick.name_in_study, {})
+    own, found = study.spec.agent_params.get(pick.name_in_study, {}), pick.long_run_params
+    if "gamma" in pick.config:  # a function may have a parameter with the name of a complement
+        found = settings_of(found)
     rest: dict[str, Any] = {
         name: value
-        for name, value in {**own, **study.spec.fixed, **settings_of(pick.long_run_params)}.items()
+        for name, value in {**own, **study.spec.fixed, **found}.items()
         if name != "agent" and not (has_optimizer and (name in _OF_OPTIMIZER or name.startswith("optimizer.")))
     }
     if not has_optimizer and (schedules := schedules_in(pick.config)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from studies.judging.judgement import Verdict
-from studies.judging.ranking import Ranked
+from studies.judging.ranking import Ranked, reach_above
 from studies.judging.search_history import ResultState, SearchHistory, TrialResult
 from studies.spaces.spaces import Json
 
@@ -28,6 +28,7 @@ class BaselineComparison:
         gain: Difference by which the pick is better; negative if it is worse, NaN if the baseline was not completed.
         low: Lower end of the 95% interval of the expected gain; NaN if it is unknown.
         high: Upper end.
+        compared_low: Lower end without an allowance for collapses that no seed has shown, as trials are compared.
         n_seeds: Seeds of the baseline.
     """
 
@@ -42,6 +43,7 @@ class BaselineComparison:
     gain: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    compared_low: float = math.nan
     n_seeds: int = 0
 
     def to_json(self) -> dict[str, Json]:
@@ -92,10 +94,12 @@ def compared_with_baseline(history: SearchHistory, verdict: Verdict) -> Baseline
         return BaselineComparison(trial=number, state=baseline.state, is_pick=False, **there)
     own, other = known[number], known[pick.number]
     higher, lower = (other, own) if history.direction == "maximize" else (own, other)
+    gain = higher.value - lower.value
     low, high = (0.0, 0.0) if is_pick else _interval_of_difference(higher, lower)
     return BaselineComparison(
         trial=number, state=baseline.state, is_pick=is_pick, confirmed=confirmed, value=own.value,
-        pick_value=other.value, gain=higher.value - lower.value, low=low, high=high, n_seeds=own.n_seeds,
+        pick_value=other.value, gain=gain, low=low, high=high,
+        compared_low=0.0 if is_pick else gain - reach_above(lower, higher), n_seeds=own.n_seeds,
     )  # fmt: skip
 
 

@@ -137,11 +137,13 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
         history: The search, whose trials have ended, but for those that its budget allows no wait for.
         verdict: Returns the result of `judge`, which is needed only when every finalist was confirmed.
     """
-    runs, refuted = _confirmations(history)
     first = finalists(history)
+    if not first:
+        return []
+    runs, refuted = _confirmations(history)
     numbers = list(dict.fromkeys([*(each.number for each in first), *runs]))  # those that replaced others, too
     left = _missing(history, numbers, runs, refuted)
-    if left or not first or len({*runs, *refuted}) >= history.n_finalists + len(first):
+    if left or len({*runs, *refuted}) >= history.n_finalists + len(first):
         return left
     found, needed = verdict(), min(2, history.n_finalists)
     if found.finalists_alone:

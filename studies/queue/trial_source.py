@@ -53,6 +53,8 @@ class TrialSource:
             retried = [trial.number for trial in retryable(self._spec, trials)] if retries else ()
         self.retried = frozenset(retried)
         """Numbers of the trials that failed in an earlier run or at their start, and are retried or replaced."""
+        self.only_continues = False
+        """Whether interrupted and paused trials continue, and no other begins."""
         self._pending = list(itertools.chain(*rows_left(self._spec, trials, self.retried)))
         self._started: set[int] = set()  # started by this source
         self._n_seen = self._next_number(trials)
@@ -72,6 +74,11 @@ class TrialSource:
     def n_to_resume(self) -> int:
         """Number of trials that wait to be resumed."""
         return sum(map(self._is_interrupted, self._waiting(self._refresh(self._study.trials()))))
+
+    @property
+    def pauses(self) -> bool:
+        """True if the scheduler of the study pauses trials."""
+        return self._pruner is not None
 
     @property
     def next_promotion(self) -> int | None:
@@ -109,7 +116,7 @@ class TrialSource:
         trials = self._refresh(self._study.own_among(all_trials))
         waiting = [trial for trial in self._waiting(trials) if trial.number not in busy]
         # Interrupted trials are resumed even if there are enough trials.
-        is_full = self._is_full(trials, waiting)
+        is_full = self.only_continues or self._is_full(trials, waiting)
         interrupted = [trial for trial in waiting if self._is_interrupted(trial)]
         queued = [trial for trial in waiting if not is_full and not self._is_interrupted(trial)]
         return (
@@ -141,7 +148,7 @@ class TrialSource:
     ) -> bool:
         """Return whether trials are still to be begun: queued ones, rows of the plan or proposals."""
         is_left = bool(self._pending) or not self._planned or (queued and bool(waiting))
-        return is_left and not self._is_full(trials, waiting)
+        return is_left and not self.only_continues and not self._is_full(trials, waiting)
 
     def _first_of(self, waiting: Sequence[FrozenTrial], *, resumed: bool) -> StartedTrial[FrozenTrial] | None:
         """Start the first of these trials that no other process holds, and no other program runs by now."""

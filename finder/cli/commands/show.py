@@ -80,9 +80,9 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         return
     lineages, diverged = lineages_of(study), divergences_of(study)
     params_of = {
-        each.number: settings_of(
-            shown_params(study.params(each), lineages.get(each.user_attrs.get(CONFIRMS_ATTR, each.number)))
-        )
+        each.number: shown_params(study.params(each), lineages.get(each.user_attrs.get(CONFIRMS_ATTR, each.number)))
+        if lineages
+        else settings_of(study.params(each))
         for each in trials
     }
     if spec.kind == "range-test":

@@ -16,6 +16,8 @@ from small_study import curves, start
 
 from agents import AgentSpec, ConfigurationError
 from finder import run_search, tune
+from finder.budgets.limit import Limit
+from finder.budgets.meters import StepMeter
 from finder.executors.choice import make_executor
 from finder.progress.tracker import Tracker
 from finder.search.object_resolver import ObjectResolver
@@ -32,7 +34,7 @@ from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.reports.explanation import counts_text
 from studies.schedulers.scheduler import Action
-from studies.spec.attributes import PAUSED_ATTR, PROMOTED_ATTR, is_paused, seed_values, state_word
+from studies.spec.attributes import PAUSED_ATTR, PROMOTED_ATTR, is_paused, never_learned, seed_values, state_word
 from studies.study.checkpoint_folder import checkpoint_folder
 from studies.study.study import OpenStudy, load_study
 
@@ -80,6 +82,9 @@ class Jobs(Tracker):
         super().trial_ended(number, outcome)
         self.ends.append((number, outcome.state))
 
+    def budget_spent(self, text: str) -> None:
+        """Of no interest here."""
+
 
 EXECUTORS = [
     pytest.param("inline", 1, id="inline", marks=pytest.mark.slow),
@@ -125,6 +130,26 @@ def test_promoted_trials_have_the_results_of_trials_that_were_never_paused(
         folder = checkpoint_folder(study.storage.url, study.episodes_key)
         assert folder is not None
         assert not folder.exists()
+
+
+def test_paused_trials_continue_where_the_budget_has_no_room_for_others() -> None:
+    spec, observer = make_spec(seeds=(0,)), Jobs()
+    with open_study(spec) as study:
+        limit = Limit(spec, StepMeter(900), together=False)
+        Search(study, ObjectResolver.of(spec), make_executor("inline"), observer=observer, limit=limit).run()
+        # After 480 steps, there are 420 left: enough for the rest of the first trial, and for no further one.
+        assert observer.jobs == [(0, None), (1, None), (0, 160), (0, 320)]
+        ends = [(trial.state, trial.user_attrs["env_steps"]) for trial in study.trials()]
+        assert ends == [(TrialState.COMPLETE, 640), (TrialState.PRUNED, 160)]
+
+
+def test_trial_that_was_paused_before_its_first_update_counts_as_trained_after_it() -> None:
+    trials = tuple({"learning_rate": rate} for rate in RATES[:4])
+    study, _ = run_search(make_spec(seeds=(0,), trials=trials, fixed={**SMALL_PPO, "n_steps": 128}), progress=False)
+    with study:
+        complete = [trial for trial in study.trials() if trial.state == TrialState.COMPLETE]
+        assert any(trial.user_attrs.get(PROMOTED_ATTR) for trial in complete)
+        assert not any(map(never_learned, complete))
 
 
 @pytest.mark.slow

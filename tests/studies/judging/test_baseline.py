@@ -147,18 +147,22 @@ def test_baseline_that_made_no_gradient_step_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "tied", "confirmed", "end"),
+    ("low", "compared_low", "tied", "confirmed", "end"),
     [
-        (2.0, False, True, "expected 2.0 to 9.0 (95%)"),
-        (-2.0, True, True, "(95%), so there may be none"),
-        (-2.0, None, True, "(95%), so there may be none"),
-        (-2.0, False, True, "(95%) by the further seeds alone; all seeds together distinguish the two"),
-        (-2.0, False, False, "expected -2 to 9 (95%), which allows for collapses that no seed has shown"),
-        (2.0, True, True, "(95%), compared with it alone; among all trials it is tied with the best"),
+        (2.0, 2.0, False, True, "expected 2.0 to 9.0 (95%)"),
+        (-2.0, -2.0, True, True, "(95%), so there may be none"),
+        (-2.0, 1.0, True, True, "(95%), so there may be none"),
+        (-2.0, -2.0, None, True, "(95%), so there may be none"),
+        (-2.0, 1.0, False, True, "expected -2 to 9 (95%): there is one, unless runs collapse as none of these did"),
+        (-2.0, -1.0, False, True, "(95%) by the further seeds alone; all seeds together distinguish the two"),
+        (-2.0, -1.0, False, False, "expected -2 to 9 (95%)"),
+        (2.0, 2.0, True, True, "(95%), compared with it alone; among all trials it is tied with the best"),
     ],
 )
-def test_gain_does_not_contradict_the_verdict(low: float, tied: bool | None, confirmed: bool, end: str) -> None:
-    numbers = {"gain": 3.0, "low": low, "high": 9.0, "value": 1.0, "pick_value": 4.0}
+def test_gain_does_not_contradict_the_verdict(
+    low: float, compared_low: float, tied: bool | None, confirmed: bool, end: str
+) -> None:
+    numbers = {"gain": 3.0, "low": low, "compared_low": compared_low, "high": 9.0, "value": 1.0, "pick_value": 4.0}
     found = BaselineComparison(trial=0, state="complete", is_pick=False, confirmed=confirmed, **numbers)
     verdict = judge(SearchHistory(trials=TRIALS, n_finalists=0, further_seeds=()))
     ranked = [replace(each, tied=bool(tied)) for each in verdict.ranked if each.number or tied is not None]

@@ -110,6 +110,8 @@ def test_each_finalist_is_to_be_run_on_the_seeds_that_it_lacks():
     lost = TrialResult(number=4, params={"x": 2}, state="diverged", confirms=2, reason="NaN")
     some = replace(history, confirmations=[half, lost])
     assert unconfirmed(some, lambda: judge(some)) == [(1, (3,))]
+    none = replace(some, n_finalists=0)  # its search was run again without a confirmation
+    assert unconfirmed(none, lambda: judge(none)) == []
     assert judge(some).refuted == {2: "NaN"}
 
 

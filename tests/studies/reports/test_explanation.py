@@ -19,7 +19,7 @@ from studies.reports.html import report_html
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy
-from studies.words import number_text, param_text, params_text, rate_text, spread_text
+from studies.words import interval_text, number_text, param_text, params_text, rate_text, spread_text
 
 Make = Callable[..., StudySpec]
 
@@ -145,8 +145,12 @@ def test_numbers_are_formatted_with_significant_digits() -> None:
 
 def test_discounts_are_shown_as_they_are_set() -> None:
     assert params_text({"one_minus_gamma": 0.00381, "ent_coef": 0.5}) == "ent_coef 0.5, gamma 0.9962"
-    changing = {"one_minus_gamma": "0.01 → 0.02"}
-    assert params_text(changing) == "one_minus_gamma 0.01 → 0.02"
+    assert params_text({"one_minus_mix": 0.5}) == "one_minus_mix 0.5"  # of a function of the user
+
+
+def test_ends_of_intervals_are_rounded_to_their_width() -> None:
+    assert interval_text(-0.3, 34.0) == "0 to 34"
+    assert interval_text(463.2, 511.8) == "463 to 512"
 
 
 def test_interrupted_trials_are_not_counted_as_failed(storage: StudyStorage, make_spec: Make) -> None:
