@@ -159,10 +159,11 @@ def param_text(name: str, value: Any) -> str:
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return hyperparameters as people set them: `gamma`, where its distance from 1 is searched."""
-    return {
-        _SEARCHED_AS.get(name, name): round(1 - value, _DIGITS) if name in _SEARCHED_AS else value
-        for name, value in params.items()
-    }
+    settings: dict[str, Any] = {}
+    for name, value in params.items():
+        is_complement = name in _SEARCHED_AS and isinstance(value, float)  # the text of a changing one is as searched
+        settings |= {_SEARCHED_AS[name]: round(1 - value, _DIGITS)} if is_complement else {name: value}
+    return settings
 
 
 def params_text(params: Mapping[str, Any]) -> str:

@@ -289,7 +289,7 @@ def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:
 
 def _resume_hint(study: OpenStudy, counts: Counter[str], *, was_stopped: bool) -> str:
     """Return how to see the trials and the reasons of failures, and how to resume the study."""
-    from studies.analysis.status import study_status
+    from studies.analysis.status import retryable, study_status
 
     if study.storage.url == "memory":
         return ""
@@ -297,7 +297,7 @@ def _resume_hint(study: OpenStudy, counts: Counter[str], *, was_stopped: bool) -
     if study.spec.has_limit and not was_stopped and not counts["failed"]:  # its budget was spent
         flag = flag_of(study.spec.limit_field)
         return f"{see}\nRun it again with --study-name {shlex.quote(study.name)} and more {flag} to resume its trials."
-    if study.spec.plan():
+    if retryable(study.spec, study.trials()):
         again = "run it again to retry failed trials"
     else:
         again = "run it again with more --n-trials" if study_status(study).complete else "run it again to resume it"

@@ -305,4 +305,17 @@ def _callbacks(folder: RunFolder) -> list[Callback]:
         from agents.callbacks.loggers.tensorboard import TensorBoard
 
         callbacks.append(TensorBoard(folder.tensorboard))
+    if settings.info_metrics:
+        callbacks.append(_InfoMetrics(settings.info_metrics))
     return callbacks
+
+
+class _InfoMetrics(Callback):
+    """Records numbers in the `info` of environments as custom metrics of episodes.
+
+    Args:
+        names: Their names.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.info_metrics = tuple(names)

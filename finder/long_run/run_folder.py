@@ -62,6 +62,7 @@ class RunSettings:
         patience_from: Environment steps before the first check.
         tensorboard: Whether to write a log for TensorBoard.
         callbacks: Factories of further callbacks: module:Class or file.py:Class.
+        info_metrics: Names of numbers in the `info` of the last step of episodes that are recorded as custom metrics.
         strategy: Distribution strategy (`agents.distributed.strategies`).
         pool: Number of processes that step the environments; None for the process of the run.
         hang_seconds: Time limit of an environment step and of an update; 0 for no limit.
@@ -95,6 +96,7 @@ class RunSettings:
     patience_from: int = 0
     tensorboard: bool = False
     callbacks: tuple[str, ...] = ()
+    info_metrics: tuple[str, ...] = ()
     strategy: str = "none"
     pool: int | None = None
     hang_seconds: float = 600.0

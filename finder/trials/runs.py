@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from studies.database.records import EpisodeRecord
 from studies.spec.metrics import Metric, metric_of
 from studies.spec.objectives import names_of
 from studies.statistics.objectives import area_under_curve, steps_to_threshold
-from studies.statistics.values import LAST_PART, last_part_return, windowed_mean
+from studies.statistics.values import LAST_PART, last_part_return, mean_of_seeds, windowed_mean
 
 PATIENCE = 20
 """Episodes of each run without the metric of the study after which its trial fails."""
@@ -119,8 +119,18 @@ class TrialRun:
         return {name: {run.seed: run.final_value(metric) for run in self.runs} for name, metric in named}
 
     def custom_metrics(self) -> dict[str, MetricSummary]:
-        """Return a summary of the custom metrics over the last part of training, over all seeds."""
-        return summaries(episode for run in self.runs for episode in run.recently_measured())
+        """Return a summary of the custom metrics over the last part of training: means over seeds, as values are."""
+        found: dict[str, list[MetricSummary]] = {}
+        for run in self.runs:
+            for name, own in summaries(run.recently_measured()).items():
+                found.setdefault(name, []).append(own)
+        return {name: _over_seeds(own) for name, own in sorted(found.items())}
+
+
+def _over_seeds(of_seeds: Sequence[MetricSummary]) -> MetricSummary:
+    """Return the mean of the means of several seeds, and the extremes and the number of all their episodes."""
+    means, lows, highs, counts = zip(*of_seeds, strict=True)
+    return MetricSummary(float(mean_of_seeds(means)), min(lows), max(highs), sum(counts))
 
 
 SeededTrial = tuple[TrialRun, int]

@@ -21,7 +21,7 @@ _TICKS = 30
 """Checks within the time limit. A process that is stopped (Ctrl-Z) receives one of their signals at most."""
 
 _FEWEST = 2
-"""Fewest ticks for the environments of a member after those of another member have hung in the same step."""
+"""Fewest ticks for the environments of a member after those of others have hung in the same step."""
 
 LISTEN_SECONDS = 2.0
 """Most seconds between two checks, and between two calls of `alive`, by the second thread."""
@@ -30,8 +30,8 @@ LISTEN_SECONDS = 2.0
 class Watchdog:
     """Raises `HungError` in the main thread when a call has not returned within a time limit.
 
-    Every call into an environment has the full limit. After one has hung, the remaining environments of the same step
-    share one more limit, so that a step in which all of them hang takes twice the limit.
+    Every call into an environment has the full limit. After the environments of two members have hung in one step,
+    those of the others share one more limit, so that a step in which all of them hang takes three times the limit.
 
     Python handles signals between two bytecodes. If the main thread is inside compiled code, a second thread detects
     the hang a quarter of the limit later, provided that the code releases the global interpreter lock. Outside of the
@@ -54,13 +54,14 @@ class Watchdog:
         self._left = self._limit = _TICKS
         self._seen = 0
         self._beat_seen = self._active = self._suspended = False
+        self._has_hung = False  # the environments of a member, in this step
         self._closed = threading.Event()
         self._listener: threading.Thread | None = None
 
     def feed(self, seconds: float = 0.0) -> None:
         """Restart the time limit after a call has returned; the next call may take at least so many seconds."""
         ticks = math.ceil(_TICKS * max(1.0, seconds / self._seconds)) if self._seconds > 0 else _TICKS
-        self._left, self._limit, self._seen = ticks, _TICKS, under_way.n_calls
+        self._left, self._limit, self._seen, self._has_hung = ticks, _TICKS, under_way.n_calls, False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -104,10 +105,10 @@ class Watchdog:
         self._left -= 1
         if self._left <= 0:
             waited = self._seconds * min(1.0, self._limit / _TICKS)
-            # The caller continues with the environments of the next member, which share one more limit.
-            if self._limit == _TICKS:
+            # The caller continues with the environments of the next member. One that hangs says nothing about others.
+            if self._has_hung and self._limit == _TICKS:
                 self._limit = max(_FEWEST, _TICKS // max(1, under_way.members_left))
-            self._left = self._limit
+            self._has_hung, self._left = True, self._limit
             raise HungError(under_way.message(waited))
 
     def _listen(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from studies.analysis.recommendation import Recommendation
@@ -19,7 +20,7 @@ from studies.analysis.remedies import (
 from studies.analysis.status import StudyStatus, abandoned_trials, study_status
 from studies.judging.confirmation import Verdict
 from studies.judging.distinct_schedules import distinct_first
-from studies.judging.judgement import untried
+from studies.judging.judgement import finalists, untried
 from studies.judging.learning_rate_estimate import cost_text
 from studies.judging.ranking import Ranked
 from studies.judging.robust_choice import kind_key
@@ -247,15 +248,23 @@ def tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranke
     rivals = f"{counted(len(tied), others(found))}, " + ("first " if len(tied) > 1 else "")
     may_be = cost_text(cost, "one of them" if len(tied) > 1 else "it")
     text = f"with {rivals}#{first.number}, {params_text(dict(first.params))}; {may_be}"
-    confirmed = {each.number for each in found.confirmed}
     remedy = for_tie(
         study.spec,
         pick.seeds_to_settle,
-        n_tied=len(tied),
-        all_confirmed=all(each.number in confirmed for each in tied),
+        n_finalists=_finalists_with(study, tied, found),
         finalists_alone=found.finalists_alone,
     )
     return Reason(text=text, remedy=remedy)
+
+
+def _finalists_with(study: OpenStudy, tied: Sequence[Ranked], found: Verdict) -> int:
+    """Return how many finalists there must be for all of these trials to be confirmed: as many as now if they are."""
+    n_now, confirmed = study.spec.confirm, {each.number for each in found.confirmed}
+    if all(each.number in confirmed for each in tied):
+        return n_now
+    history = history_of(study)
+    order = [each.number for each in finalists(replace(history, n_finalists=len(history.trials)))]
+    return max(n_now + 1, *(1 + order.index(each.number) for each in tied if each.number in order))
 
 
 def others(found: Verdict) -> str:

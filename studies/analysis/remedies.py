@@ -151,15 +151,14 @@ def more_further_seeds(spec: StudySpec, n: int) -> Remedy:
 
 
 def for_tie(
-    spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_confirmed: bool, finalists_alone: bool = False
+    spec: StudySpec, seeds_to_settle: int | None, *, n_finalists: int, finalists_alone: bool = False
 ) -> Remedy | None:
     """Return the remedy that would distinguish the pick from its ties, None if there is none.
 
     Args:
         spec: Spec of the study.
         seeds_to_settle: Total seeds each that would distinguish them; None if no number would.
-        n_tied: Number of candidates tied with the pick.
-        all_confirmed: Whether all of them were confirmed.
+        n_finalists: Number of finalists of which all candidates tied with the pick are some.
         finalists_alone: Whether their further seeds alone count. Defaults to False.
     """
     in_search = 0 if finalists_alone else len(spec.seeds)
@@ -167,12 +166,12 @@ def for_tie(
         if (longer := _longer_runs_yet(spec)) is not None:
             return longer
         seeds_to_settle = MOST_ADVISED_SEEDS
-        in_all = in_search + (spec.confirm_seeds if all_confirmed else 0)
+        in_all = in_search + (spec.confirm_seeds if n_finalists <= spec.confirm else 0)
         if in_all >= MOST_ADVISED_SEEDS:
             return None
-    if not all_confirmed and 1 + n_tied > MOST_CONFIRMED:
+    if n_finalists > max(spec.confirm, MOST_CONFIRMED):
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
-    confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
+    confirm = max(spec.confirm, n_finalists)
     further = max(seeds_to_settle - in_search, spec.confirm_seeds + (confirm == spec.confirm))
     changes = (("confirm", confirm),) if confirm != spec.confirm else ()
     return Remedy(

@@ -22,7 +22,7 @@ from studies.errors import StudyError, nearest
 from studies.spaces.spaces import Json, Space, decode_params
 from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
 from studies.spec.fields import Direction
-from studies.spec.metrics import check_metric
+from studies.spec.metrics import check_metric, metric_of
 from studies.spec.objectives import names_of
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import is_finder_study, read_spec, stored_attributes
@@ -129,12 +129,15 @@ class OpenStudy:
         Raises:
             StudyError: If it has no such objective.
         """
-        name = check_metric(metric)
+        known = names_of(self.spec)
+        name = next((each for each in known if metric in (each, metric_of(each).name)), None)  # as tables show it
+        if name is None:
+            with contextlib.suppress(StudyError):
+                name = check_metric(metric)
         if not self.spec.metrics and name == self.spec.metric:
             return self
-        if name not in self.spec.metrics:
-            known = names_of(self.spec)
-            raise StudyError(f"the study {self.name!r} has no objective {metric!r}. {nearest(name, known)}")
+        if name is None or name not in self.spec.metrics:
+            raise StudyError(f"the study {self.name!r} has no objective {metric!r}. {nearest(metric, known)}")
         return replace(self, spec=self.spec.model_copy(update={"metric": name, "metrics": ()}), objective=name)
 
     @property

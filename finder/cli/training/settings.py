@@ -80,6 +80,8 @@ def settings_of_pick(
     from finder.search.trusted_code import trusted_code_only
     from studies.analysis.recommendation import best
     from studies.judging.missing_pick import why_no_pick
+    from studies.spec.metrics import metric_of
+    from studies.spec.objectives import names_of
     from studies.study.study import load_study
 
     with load_study(study, storage) as opened:
@@ -95,8 +97,12 @@ def settings_of_pick(
         spec = agent_of_pick(opened, pick, agent, weights, env, env_steps=budget["env_steps"])
         callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
         limited = {**budget, "callbacks": callbacks}
+        named = tuple(name for name in (metric_of(each).name for each in names_of(opened.spec)) if name)
+        if named and limited["pool"] and not quiet:
+            print_note(f"{' and '.join(named)} cannot be shown: processes of a pool do not send the info of episodes.")
         settings = RunSettings(
             agent=with_absolute_path(agent or pick.agent),
+            info_metrics=() if limited["pool"] else named,
             config=spec.config.to_dict(),
             schedule=schedule_of_run(pick, opened.spec.env_steps, limited["env_steps"]),
             **environment_settings(spec.environment),

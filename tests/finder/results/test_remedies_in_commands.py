@@ -157,7 +157,7 @@ def remedies_of(spec: StudySpec) -> Iterator[Remedy]:
         yield more_further_seeds(spec, spec.confirm_seeds + 3)
     if spec.horizon is None or spec.confirm_budget < spec.horizon:
         yield longer_runs(spec, min(2 * spec.confirm_budget, spec.horizon or 10**9))
-    found = [for_tie(spec, 9, n_tied=n_tied, all_confirmed=False) for n_tied in (1, 9)]
+    found = [for_tie(spec, 9, n_finalists=n) for n in (spec.confirm + 1, 10)]
     if spec.kind in ("lr", "opt") or list(spec.search_space()) == ["learning_rate"]:
         optimizer = "adam" if spec.kind == "opt" else None
         causes: tuple[Cause, ...] = ("edge", "gap", "untried", "wide", "short runs")

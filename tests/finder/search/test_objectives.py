@@ -11,7 +11,7 @@ from fakes import SMALL_PPO
 
 import finder
 from agents import ConfigurationError, TrainingRun
-from studies import StudyError, load_study
+from studies import StudyError, StudySpec, load_study, open_study
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
@@ -75,6 +75,23 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
             study.by_objective("auc")
         with pytest.raises(StudyError, match="no complete trial 9: complete are 0, 1, 2"):
             best(study, 9)
+
+
+def test_objective_is_found_by_the_name_that_tables_show() -> None:
+    metrics = ("return", "custom:error:minimize")
+    spec = StudySpec(
+        name="two", agents=("ppo",), env="CartPole-v1", env_steps=100, n_trials=1, metrics=metrics,
+        params={"learning_rate": [1e-3]}, storage="memory",
+    )  # fmt: skip
+    with open_study(spec) as study:
+        for name in ("error", "custom:error", "custom:error:minimize"):
+            if name == "custom:error":  # its direction is another one
+                with pytest.raises(StudyError, match="Did you mean 'custom:error:minimize'"):
+                    study.by_objective(name)
+            else:
+                assert study.by_objective(name).objective == "custom:error:minimize"
+        with pytest.raises(StudyError, match=r"no objective 'eror'. .*Allowed: custom:error:minimize, return"):
+            study.by_objective("eror")
 
 
 def test_objective_that_tells_nothing_is_named() -> None:

@@ -11,7 +11,9 @@ from fakes import SMALL_PPO
 import agents
 import finder
 from agents import ConfigurationError
+from agents.training.records import MetricSummary
 from finder.long_run.recommendation import recommended_callbacks
+from finder.trials.runs import _over_seeds
 from studies.errors import StudyError
 from studies.study.study import load_study
 
@@ -47,13 +49,20 @@ def test_custom_metrics_of_every_trial_reach_the_study(executor: str, callback: 
     study = result.study
     for trial in study.trials():
         episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
-        lengths = [2 * episode.length for episode in episodes if episode.env_steps > 0.8 * 200]
+        last = [episode for episode in episodes if episode.env_steps > 0.8 * 200]
+        by_seed = [[2 * each.length for each in last if each.seed == seed] for seed in {each.seed for each in last}]
+        lengths = [length for own in by_seed for length in own]
         metric = trial.user_attrs["custom_metrics"]["twice"]
-        assert metric["mean"] == pytest.approx(sum(lengths) / len(lengths))
+        assert metric["mean"] == pytest.approx(sum(sum(own) / len(own) for own in by_seed) / len(by_seed))
         assert (metric["min"], metric["max"], metric["n_episodes"]) == (min(lengths), max(lengths), len(lengths))
     assert list(result.table()["custom_metrics.twice"]) == [
         trial.user_attrs["custom_metrics"]["twice"]["mean"] for trial in result.study.trials()
     ]
+
+
+def test_metrics_of_several_seeds_are_means_over_seeds_as_values_are() -> None:
+    of_seeds = [MetricSummary(1.0, 0.0, 2.0, 30), MetricSummary(4.0, 3.0, 5.0, 10)]
+    assert _over_seeds(of_seeds) == MetricSummary(2.5, 0.0, 5.0, 40)
 
 
 class StopsAtSix(agents.Callback):

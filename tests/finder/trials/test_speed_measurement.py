@@ -50,6 +50,13 @@ def test_steps_of_environments_are_the_whole_cost() -> None:
     assert speed.run_bytes > 0
 
 
+def test_a_single_run_is_measured_beside_two() -> None:
+    speed = measure_speed(trials("ppo", **SMALL_PPO), clock)
+    assert speed.n_runs == 2
+    assert speed.step_seconds(1) == pytest.approx(0.01)
+    assert speed.step_seconds(2) == pytest.approx(0.02)
+
+
 def test_time_before_the_first_update_is_that_of_the_agent() -> None:
     speed = measure_speed(trials("dqn", **{**SMALL_DQN, "learning_starts": 5_000}), clock)
     assert speed.first_update == 5_000
@@ -61,8 +68,9 @@ def test_long_rollouts_are_not_measured_to_their_end() -> None:
     spec = trials("ppo", **{**SMALL_PPO, "n_envs": 2, "n_steps": 8_192})
     began = NOW[0]
     speed = measure_speed(spec, clock)
-    # 2 seeds x 2 environments x 512 steps of 10 ms are 20.48 s: two rollouts before the measurement, one in it
-    assert NOW[0] - began < 4 * 20.48
+    # 2 seeds x 2 environments x 512 steps of 10 ms are 20.48 s: two rollouts before the measurement, one in it, and
+    # two of one run, which take half
+    assert NOW[0] - began == pytest.approx(4 * 20.48)
     assert speed.first_update == 16_384
     assert speed.run_seconds == pytest.approx(0.01)
     # the memory is that of the whole rollout, of 32 times as many rows

@@ -380,7 +380,7 @@ def test_grid_with_a_rate_at_its_edge_needs_further_values() -> None:
 
 
 def options_for_tie(spec: StudySpec, seeds_to_settle: int | None, **fields: Any) -> dict[str, Any] | None:
-    remedy = for_tie(spec, seeds_to_settle, **{"n_tied": 2, "all_confirmed": True, **fields})
+    remedy = for_tie(spec, seeds_to_settle, **{"n_finalists": spec.confirm, **fields})
     return None if remedy is None else remedy.options
 
 
@@ -388,9 +388,9 @@ def test_remedy_of_a_tie_confirms_the_tied_trials() -> None:
     spec = spec_of()
     assert options_for_tie(spec, 10) == {"confirm_seeds": 7}
     assert options_for_tie(spec, 10, finalists_alone=True) == {"confirm_seeds": 10}  # the search counts for nothing
-    assert options_for_tie(spec, 10, n_tied=4, all_confirmed=False) == {"confirm": 5, "confirm_seeds": 7}
+    assert options_for_tie(spec, 10, n_finalists=5) == {"confirm": 5, "confirm_seeds": 7}
     assert options_for_tie(spec, 8) == {"confirm_seeds": 6}
-    assert options_for_tie(spec, 10, n_tied=9, all_confirmed=False) == {"seeds": 10, "study_name": "s-10-seeds"}
+    assert options_for_tie(spec, 10, n_finalists=10) == {"seeds": 10, "study_name": "s-10-seeds"}
 
 
 @pytest.mark.parametrize("seeds", [None, 300])
@@ -403,10 +403,10 @@ def test_ties_that_no_seeds_settle_need_runs_up_to_the_long_run_and_then_the_mos
     assert own(horizon=1_000) == {"confirm_seeds": 17}  # and 3 in the search
     assert own(horizon=1_000, confirm_seeds=17) is None
     tied = spec_of(horizon=1_000, confirm=0)
-    assert options_for_tie(tied, seeds, all_confirmed=False) == {"confirm": 3, "confirm_seeds": 17}
-    assert options_for_tie(tied, seeds, n_tied=9, all_confirmed=False) == {"seeds": 20, "study_name": "s-20-seeds"}
+    assert options_for_tie(tied, seeds, n_finalists=3) == {"confirm": 3, "confirm_seeds": 17}
+    assert options_for_tie(tied, seeds, n_finalists=10) == {"seeds": 20, "study_name": "s-20-seeds"}
     most = spec_of(horizon=1_000, confirm=0, seeds=tuple(range(20)))
-    assert options_for_tie(most, seeds, all_confirmed=False) is None
+    assert options_for_tie(most, seeds, n_finalists=3) is None
 
 
 def test_remedy_for_short_runs_is_the_shortest_sufficient_length() -> None:

@@ -145,6 +145,7 @@ def test_numbers_are_formatted_with_significant_digits() -> None:
 
 def test_discounts_are_shown_as_they_are_set() -> None:
     assert params_text({"one_minus_gamma": 0.00381, "ent_coef": 0.5}) == "ent_coef 0.5, gamma 0.9962"
+    assert params_text({"one_minus_gamma": "0.01 → 0.02"}) == "one_minus_gamma 0.01 → 0.02"
     assert params_text({"one_minus_mix": 0.5}) == "one_minus_mix 0.5"  # of a function of the user
 
 

@@ -594,6 +594,40 @@ def test_schedule_of_a_pick_is_stretched(finder: Any) -> None:
     assert settings["config"]["learning_rate"]["config"]["decay_steps"] == 30
 
 
+MEASURED = """
+import gymnasium
+
+
+class Measured(gymnasium.Wrapper):
+    def __init__(self):
+        super().__init__(gymnasium.make("CartPole-v1"))
+
+    def step(self, action):
+        seen, reward, terminated, truncated, info = super().step(action)
+        return seen, reward, terminated, truncated, {**info, "tilt": abs(float(seen[2]))}
+"""
+
+
+@pytest.mark.slow
+def test_long_run_records_the_number_that_its_study_was_judged_by(finder: Any) -> None:
+    (finder.folder / "measured.py").write_text(MEASURED)
+    small = ("n_steps=16", "n_epochs=2", "n_envs=2", "batch_size=16", "hidden_sizes=[8]", "jit_compile=false")
+    words = [word for each in small for word in ("--set", each)]
+    ran = finder(
+        "lr", "ppo", "--env", "measured.py:Measured", *words, "--rates", "1e-3,1e-2", "--env-steps", "320",
+        "--seeds", "1", "--confirm", "0", "--metric", "custom:tilt:minimize", "--study-name", "tilting",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    ran = finder("train", "--from", "tilting", "--steps", "320", "--folder", "run", "--json")
+    assert ran.code == 0, ran.err
+    assert 0.0 < ran.json["custom_metrics"]["tilt"]["mean"] < 1.0
+    more = finder("train", "--resume", "run", "--steps", "640")
+    assert more.code == 0, more.err
+    assert "\ntilt 0." in more.err
+    ran = finder("train", "--from", "tilting", "--steps", "32", "--folder", "pooled", "--pool", "2")
+    assert "tilt cannot be shown: processes of a pool do not send the info of episodes." in ran.err
+
+
 MISTAKES = {
     "nothing": ((), "Nothing to train is given: AGENT --env ID, --from STUDY, or --resume DIR."),
     "no environment": (("ppo",), "Nothing to train is given"),
