@@ -52,8 +52,9 @@ def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
     Columns: the pick, number, parameters, value and spread over seeds, seeds, state, steps, seconds, kind and reason of
     a failure, and the mean of each custom metric over the last part of training and over seeds
     (`custom_metrics.NAME`). With several objectives, there are the value (`NAME`) and the spread (`NAME spread`) of
-    each instead. With population-based training, there are the number that the weights of a trial began with (`initial NAME`) and the one that they ended
-    with (`final NAME`) for each parameter, and how often it diverged and copied another trial (`divergences`).
+    each instead. With population-based training, there are the number that the weights of a trial began with
+    (`initial NAME`) and the one that they ended with (`final NAME`) for each parameter, and how often it diverged and
+    copied another trial (`divergences`).
 
     Args:
         study: The study.
