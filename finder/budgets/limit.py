@@ -100,9 +100,9 @@ class Limit:
         """
         return self._grant(self._cost_of_trial(counted, resumed))
 
-    def fits_new_trial(self) -> bool:
-        """Return whether a new trial could begin now; see `request_trial`. If not, a paused one may still continue."""
-        return self._cost_of_trial(0, 0) <= self._room
+    def fits_trial(self, counted: int = 0) -> bool:
+        """Return whether one more trial could begin now; see `request_trial`. If not, another one may."""
+        return self._cost_of_trial(counted, 0) <= self._room
 
     def _cost_of_trial(self, counted: int, resumed: int) -> float:
         """Return the cost of one more trial, of those that are trained beside it, and of what is reserved then."""
@@ -293,7 +293,10 @@ class Limit:
         if self._n_promoted(self._running):
             return self._meter.rest(self._to_the_end(n_trials), n_seeds, reached)
         course = at_most(self._course(max(n_trials, self._n_of_batch)), n_trials)
-        return self._meter.rest(course, n_seeds, reached)
+        marks = self._spec.report_marks  # none is pruned before the next one
+        next_mark = next((mark for mark in marks if mark > reached), marks[-1])
+        later = (stage for stage in course if stage.until > next_mark)
+        return self._meter.rest((Stage(next_mark, n_trials), *later), n_seeds, reached)
 
     def _n_promoted(self, numbers: Iterable[int]) -> int:
         """Return how many trials go on after a pause."""

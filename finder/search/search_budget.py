@@ -190,16 +190,24 @@ class KeptBudget(SearchBudget):
         """Return whether there is budget for the trial that comes next.
 
         Where trials are paused, the best of each rung continue if no further trial fits, as if there were none left.
+        While trials run, which may be paused and cost less than whole runs, it is not the end if none fits.
         """
         source, resumed = self._recorder.queue.source, self.next_resumed
         source.only_continues = False
         promoted = source.next_promotion or 0
-        if source.pauses and not promoted and not resumed and not self._limit.fits_new_trial():
+        if not source.pauses or resumed:
+            return self._limit.request_trial(promoted, resumed)
+        fits = self._limit.fits_trial(promoted)
+        if not fits and not promoted:
             source.only_continues = True
             promoted = source.next_promotion or 0
-            if not promoted and self._running:  # one of these may be paused, and continue
-                return False
-        return self._limit.request_trial(promoted, resumed)
+            fits = promoted > 0 and self._limit.fits_trial(promoted)
+        if not fits and self._running:
+            return False
+        if not fits and self._recorder.n_elsewhere:
+            self._limit.request_waiting(2 * LOOK_SECONDS)
+            return False
+        return self._limit.request_trial(promoted)
 
     def begun(self, trial: TrialSpec, resumed: int = 0, *, is_baseline: bool = False) -> None:
         before, n_seeds = trial.promoted_from or 0, len(trial.seeds)

@@ -41,16 +41,20 @@ class SearchListener:
         self._recorder, self._budget, self._observer, self._checkpoints = recorder, budget, observer, checkpoints
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
+        self._were_paused: set[int] = set()
         self._handled_before = sys.exc_info()[1]  # a script may search after Ctrl-C, in its handler
 
-    def begun(self, number: int, seconds_before: float) -> None:
+    def begun(self, number: int, seconds_before: float, *, was_paused: bool) -> None:
         """Record that a trial is passed to the executor.
 
         Args:
             number: Number of the trial.
             seconds_before: Its seconds before its pauses.
+            was_paused: Whether it has attributes from a pause.
         """
         self._seconds_before[number] = seconds_before
+        if was_paused:
+            self._were_paused.add(number)
 
     @property
     def n_to_resume(self) -> int:
@@ -108,9 +112,9 @@ class SearchListener:
         if newest and not env_steps:  # its process has died and reported episodes only
             env_steps = min(record.env_steps for record in newest)
             seconds = max(record.wall_seconds for record in newest)
-        before = self._seconds_before.pop(number, 0.0)
-        attrs = outcome_attrs(outcome, was_paused=before > 0)
-        extra = {"wall_seconds": round(before + seconds, 3), "env_steps": env_steps, **attrs}
+        seconds += self._seconds_before.pop(number, 0.0)
+        attrs = outcome_attrs(outcome, was_paused=number in self._were_paused)
+        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **attrs}
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":
             self._recorder.completed(number, value, outcome.seed_values, extra)

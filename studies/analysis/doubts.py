@@ -264,7 +264,7 @@ def _finalists_with(study: OpenStudy, tied: Sequence[Ranked], found: Verdict) ->
         return n_now
     history = history_of(study)
     order = [each.number for each in finalists(replace(history, n_finalists=len(history.trials)))]
-    return max(n_now + 1, *(1 + order.index(each.number) for each in tied if each.number in order))
+    return max([n_now + 1, *(1 + order.index(each.number) for each in tied if each.number in order)])
 
 
 def others(found: Verdict) -> str:

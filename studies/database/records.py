@@ -43,6 +43,7 @@ class Ask:
         resumed: Whether the trial was trained before, and continues.
         promoted_from: Environment steps after which it was paused until now; None if it was not.
         wall_seconds: Seconds that it was trained before its pauses.
+        was_paused: Whether it has been paused, before an interruption perhaps.
         is_baseline: Whether it has the parameters of the baseline of the study.
     """
 
@@ -54,4 +55,5 @@ class Ask:
     resumed: bool = field(default=False, compare=False)
     promoted_from: int | None = field(default=None, compare=False)
     wall_seconds: float = field(default=0.0, compare=False)
+    was_paused: bool = field(default=False, compare=False)
     is_baseline: bool = field(default=False, compare=False)

@@ -19,7 +19,7 @@ from studies.queue.trial_states import requeue
 from studies.recording.running_study import RunningStudy
 from studies.schedulers.scheduler import Action
 from studies.spaces.spaces import Json, check_json
-from studies.spec.attributes import FailureKind
+from studies.spec.attributes import PAUSED_ATTR, FailureKind
 
 
 class Recorder(RunningStudy):
@@ -71,6 +71,7 @@ class Recorder(RunningStudy):
         return Ask(
             number, params, taken.seeds, taken.confirms, epoch,
             resumed=resumed, promoted_from=taken.promoted_from, wall_seconds=before,
+            was_paused=PAUSED_ATTR in taken.trial.user_attrs,
             is_baseline=self._is_baseline(taken.trial.params),
         )  # fmt: skip
 

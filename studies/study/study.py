@@ -130,10 +130,11 @@ class OpenStudy:
             StudyError: If it has no such objective.
         """
         known = names_of(self.spec)
-        name = next((each for each in known if metric in (each, metric_of(each).name)), None)  # as tables show it
-        if name is None:
-            with contextlib.suppress(StudyError):
-                name = check_metric(metric)
+        name: str | None = None
+        with contextlib.suppress(StudyError):
+            name = check_metric(metric)
+        if name not in known:  # tables show a custom metric without its direction
+            name = next((each for each in known if metric == metric_of(each).name), name)
         if not self.spec.metrics and name == self.spec.metric:
             return self
         if name is None or name not in self.spec.metrics:

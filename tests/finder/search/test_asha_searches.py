@@ -143,6 +143,16 @@ def test_paused_trials_continue_where_the_budget_has_no_room_for_others() -> Non
         assert ends == [(TrialState.COMPLETE, 640), (TrialState.PRUNED, 160)]
 
 
+def test_promotion_that_does_not_fit_beside_running_trials_waits_for_them() -> None:
+    spec, observer = make_spec(seeds=(0,), env_steps=1_600, n_reports=10), Jobs()
+    with open_study(spec) as study:
+        limit = Limit(spec, StepMeter(4_000), together=False)
+        executor = make_executor("process", 2)
+        Search(study, ObjectResolver.of(spec), executor, observer=observer, limit=limit).run()
+        assert limit.spent + 640 > 4_000 or not any(is_paused(trial) for trial in study.trials())
+        assert any(trial.state == TrialState.COMPLETE for trial in study.trials())
+
+
 def test_trial_that_was_paused_before_its_first_update_counts_as_trained_after_it() -> None:
     trials = tuple({"learning_rate": rate} for rate in RATES[:4])
     study, _ = run_search(make_spec(seeds=(0,), trials=trials, fixed={**SMALL_PPO, "n_steps": 128}), progress=False)

@@ -92,6 +92,8 @@ def test_objective_is_found_by_the_name_that_tables_show() -> None:
                 assert study.by_objective(name).objective == "custom:error:minimize"
         with pytest.raises(StudyError, match=r"no objective 'eror'. .*Allowed: custom:error:minimize, return"):
             study.by_objective("eror")
+    with open_study(spec.model_copy(update={"metrics": ("custom:return", "return")})) as study:
+        assert study.by_objective("return").objective == "return"
 
 
 def test_objective_that_tells_nothing_is_named() -> None:

@@ -251,6 +251,24 @@ def test_baseline_of_a_worker_is_trained_to_its_end(storage: StudyStorage) -> No
     study.close()
 
 
+def test_search_goes_on_while_a_trial_of_a_worker_may_be_paused(storage: StudyStorage) -> None:
+    study = open_study(make_spec(env_steps=640, pruner="asha", minutes=None, total_env_steps=900, confirm=0), storage)
+    worker = Recorder(join_study("s", storage))
+    search = make_search(study, Instant(), StepMeter(900))
+    ask = worker.ask()
+    assert ask is not None
+    worker.report(ask.number, 160, 5.0)
+    budget = search._budget
+    search.recorder.refresh()
+    assert (budget.request_trial(), budget.ended) == (False, False), "640 steps are promised to the worker"
+    worker.paused(ask.number, 160, {0: 5.0})
+    search.recorder.refresh()
+    assert (budget.request_trial(), budget.ended) == (True, False)
+    worker.close()
+    search._checkpoints.close()
+    search.recorder.close()
+
+
 def test_storage_that_is_away_loses_no_reports(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_budget, "LOOK_SECONDS", 0.0)
     study = open_study(make_spec(), storage)
