@@ -129,14 +129,22 @@ def the_best(number: int) -> str:
     return "the best" if number == 1 else f"the best {number}"
 
 
-def interval_text(low: float, high: float) -> str:
-    """Return `463 to 512`, rounded to the width of the interval; empty if an end is unknown."""
+def interval_text(low: float, high: float, value: float = math.nan) -> str:
+    """Return `463 to 512`, rounded to the width of the interval; empty if an end is unknown.
+
+    Args:
+        low: Lower end.
+        high: Upper end.
+        value: Value that the text is to contain, if it is known. Defaults to NaN.
+    """
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
     width = high - low
     if width <= 0:
         return number_text(low)
     decimals = 1 - _exponent(width)
+    if low <= value <= high and not round(low, decimals) <= value <= round(high, decimals):
+        decimals += 1
     if decimals > 6:
         return f"{low:.3g} to {high:.3g}"
     places = max(0, decimals)

@@ -98,6 +98,13 @@ class KerasAgent(MutableAgent):
         self._initial_digest = self._weights_digest()
         self.start()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> KerasAgent:
+        """Raise `ConfigurationError`: the compiled update of a copy would train the weights of this agent."""
+        raise ConfigurationError(
+            f"An agent ({type(self).__name__}) cannot be copied: make another one by agents.make, or load it from a "
+            "checkpoint by agents.load_agent."
+        )
+
     @property
     def rowwise(self) -> bool:
         """Return whether a population may act and preprocess batches for all its members in one call.

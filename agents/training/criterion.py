@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from agents.errors import whole_number
+import math
+from numbers import Real
+from typing import Any
+
+from agents.errors import ConfigurationError, whole_number
 from agents.training.listeners import Listener
 from agents.training.records import Episode
 from agents.training.training import Training
@@ -12,11 +16,14 @@ class Criterion(Listener):
     """Stop a run once the mean return of its last `trial_count` episodes reaches `criterion`.
 
     Raises:
-        ConfigurationError: `trial_count` is below one.
+        ConfigurationError: `criterion` is no finite number, or `trial_count` is below one.
     """
 
     def __init__(self, criterion: float, trial_count: int = 100) -> None:
-        self.criterion = criterion
+        given: Any = criterion
+        if isinstance(given, bool) or not isinstance(given, Real) or not math.isfinite(given):
+            raise ConfigurationError(f"criterion is {criterion!r}: give the mean return to reach, a number.")
+        self.criterion = float(criterion)
         self.trial_count = whole_number(1, "trial_count", trial_count) or 1
 
     def on_episode_end(self, trainer: Training, episode: Episode) -> None:

@@ -28,6 +28,7 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import (
     StudyOptions,
     agent_fields,
+    check_study_name,
     default_pruner,
     make_spec,
     run_options,
@@ -116,8 +117,8 @@ class LRFinder:
         """Train every rate in runs of its own, from the same weights and seeds.
 
         Rates race: the worst are pruned during the runs (`scheduler="none"` runs all trials to the end). If the best
-        rate is at an edge of the range, the range is extended. `result.best.rate` has the interval of the best rate,
-        and whether there is a safe suggestion.
+        rate is at an edge of the range, and is told apart from another rate, the range is extended. `result.best.rate`
+        has the interval of the best rate, and whether there is a safe suggestion.
 
         Args:
             start_lr: Smallest rate, > 0. Defaults to 1e-5.
@@ -236,6 +237,7 @@ class LRFinder:
         start_lr, end_lr, N, window_size = float(start_lr), float(end_lr), int(N), int(window_size)  # noqa: N806
         if storage is not None:
             open_storage(storage).close()  # reports an unusable storage before the work
+            check_study_name(study_name)
         self._clear_results()
         runs: list[RangeTestRun] = []
         for seed in numbers:

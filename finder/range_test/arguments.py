@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
@@ -50,8 +51,12 @@ def given_rates(name: str, rates: Any) -> list[float]:
     try:
         if isinstance(rates, str | bytes):
             raise TypeError
-        return list(dict.fromkeys(float(rate) for rate in rates))
+        given = list(rates)
+        found = list(dict.fromkeys(map(float, given)))
+        if any(isinstance(rate, bool) for rate in given) or not all(map(math.isfinite, found)):
+            raise ValueError
     except (TypeError, ValueError):
         raise ConfigurationError(
             f"{name} is {rates!r}: give a list of learning rates, such as [1e-4, 1e-3, 1e-2]."
         ) from None
+    return found

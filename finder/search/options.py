@@ -167,8 +167,7 @@ def make_spec(
     if unknown:
         known = {*StudyOptions.__annotations__, "env_steps", "episodes", "metric", *_OWN_ARGUMENTS[kind]}
         raise unknown_name("option", sorted(unknown)[0], known)
-    if options.get("study_name") is not None and not str(options["study_name"]).strip():
-        raise ConfigurationError(f"study_name is {options['study_name']!r}: give a name, or leave it out.")
+    check_study_name(options.get("study_name"))
     chosen = {key: value for key, value in options.items() if key not in _NOT_OF_THE_STUDY}
     environment = agents[0].environment
     labels = tuple(labels) or tuple(agent.label for agent in agents)
@@ -222,6 +221,12 @@ def _checked_callbacks(options: StudyOptions) -> Sequence[Any]:
         named = getattr(callbacks, "__name__", repr(callbacks))
         raise ConfigurationError(f"callbacks is {callbacks!r}: give a list of factories, such as [{named}].")
     return callbacks or ()
+
+
+def check_study_name(name: Any) -> None:
+    """Raise `ConfigurationError` if the name of a study is given and is none."""
+    if name is not None and not (isinstance(name, str) and name.strip()):
+        raise ConfigurationError(f"study_name is {name!r}: give a name, or leave it out.")
 
 
 def check_named(name: str, value: Any) -> None:

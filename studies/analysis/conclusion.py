@@ -196,7 +196,7 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
 def value_line(study: OpenStudy, pick: Recommendation) -> str:
     """Return the line on the value of a recommendation: confirmed or from the search only, with its interval."""
     value = with_value(study.spec.metric_text, spread_text(pick.value, pick.spread))
-    interval = interval_text(pick.low, pick.high)
+    interval = interval_text(pick.low, pick.high, pick.value)
     expected = f"; expected {interval} (95%)" if interval else ""
     if pick.confirmed_by is None:
         return f"{value} in the search, over {pick.seeds_text}{expected}"

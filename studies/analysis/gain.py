@@ -30,7 +30,8 @@ def gain_line(compared: BaselineComparison, found: Verdict) -> str:
     if math.isnan(compared.low) or compared.low == compared.high:  # equal seeds: their spread is not known
         between = ""
     else:
-        between = f"; expected {interval_text(compared.low, compared.high)} (95%){_beside_verdict(compared, found)}"
+        expected = interval_text(compared.low, compared.high, compared.gain)
+        between = f"; expected {expected} (95%){_beside_verdict(compared, found)}"
     where = "" if compared.confirmed else " in the search"
     return f"gain over the baseline (#{compared.trial}, {OWN}){where}: {number_text(compared.gain)}{between}"
 

@@ -109,7 +109,7 @@ class Recommendation:
             return f"{params_text(self.params)}: suggested by the range test {where}"
         measured = with_value(metric_of(self.metric).text, spread_text(self.value, self.spread))
         value = f"{measured} over {self.seeds_text}"
-        interval = interval_text(self.low, self.high)
+        interval = interval_text(self.low, self.high, self.value)
         expected = f"; expected {interval} (95%)" if interval else ""
         return f"{self.settings_text}: {value}{expected} {where}"
 

@@ -43,7 +43,8 @@ class TrialSource:
         self._spaces = in_order(self._spec.search_space())
         self._conditions = encoded_conditions(self._spaces)
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
-        self._planned = bool(self._spec.plan())
+        self._planned_names = frozenset(name for row in self._spec.plan() for name in row)
+        self._planned = bool(self._planned_names)
         is_open = not (self._planned or is_population_based(self._spec.pruner))
         self._tries_all = is_open and is_whole_space(self._spaces, self._spec.n_trials)
         self._pruner = pausing_pruner(study.study)
@@ -241,5 +242,5 @@ class TrialSource:
         return {
             name: self._distributions[name]
             for name, space in self._spaces.items()
-            if name in names or isinstance(space, Fixed)
+            if name in names or (isinstance(space, Fixed) and name not in self._planned_names)
         }

@@ -258,9 +258,11 @@ def store_spec(study: OpenStudy) -> None:
 def check_open(study: object) -> None:
     """Raise `StudyError` for something else than an open study, such as its name."""
     if not isinstance(study, OpenStudy):
+        given = repr(study)
+        given = f"this {type(study).__name__}" if "\n" in given else given  # a result is shown in several lines
         raise StudyError(
-            f"{study!r} is not an open study: open it by studies.load_study(name, storage); the study of the result of "
-            "a search is result.study."
+            f"{given} is not an open study: open it by studies.load_study(name, storage); the study of the result of a "
+            "search is result.study."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,17 @@ class Own(KerasAgent):
 
     def loss(self, batch: Any) -> Any:
         return {"default": ops.mean(self.networks["policy"](batch["observations"]))}
+
+
+def test_agents_are_not_copied() -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot be copied: make another one by agents.make"):
+        copy.deepcopy(agents.make(Own, "CartPole-v1"))
+
+
+@pytest.mark.parametrize("criterion", ["475", float("nan"), True, None])
+def test_criteria_are_numbers(criterion: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"criterion is .*: give the mean return to reach"):
+        agents.StopAtReturn(criterion)
 
 
 def made(**methods: Any) -> agents.Agent:

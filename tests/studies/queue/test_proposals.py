@@ -26,6 +26,14 @@ FINITE = {
 SAMPLERS = ["random", "tpe", "qmc", "nsgaii"]
 
 
+def test_rows_of_a_plan_have_their_own_parameters_only(storage: StudyStorage, make_spec: Make) -> None:
+    rows = ({"optimizer": "adam(CosineDecay(0.001, 300))"}, {"optimizer": "sgd", "learning_rate": 0.03})
+    spec = make_spec(kind="opt", params={"activation": "relu"}, trials=rows)  # only one rate: it is fixed
+    with open_study(spec, storage) as study, Recorder(study) as recorder:
+        asks = [recorder.ask(), recorder.ask()]
+        assert [ask and ask.params for ask in asks] == [{"activation": "relu", **row} for row in rows]
+
+
 def run(make_spec: Make, storage: StudyStorage, **fields: Any) -> list[dict[str, Any]]:
     """Return the parameters of all trials of a study; the discount of a trial is its value."""
     spec = make_spec(**{"seed": 7, **fields})

@@ -152,6 +152,8 @@ def test_discounts_are_shown_as_they_are_set() -> None:
 def test_ends_of_intervals_are_rounded_to_their_width() -> None:
     assert interval_text(-0.3, 34.0) == "0 to 34"
     assert interval_text(463.2, 511.8) == "463 to 512"
+    assert interval_text(-22.9, 84.13) == "-20 to 80"
+    assert interval_text(-22.9, 84.13, 83.75) == "-23 to 84"  # contains the value
 
 
 def test_interrupted_trials_are_not_counted_as_failed(storage: StudyStorage, make_spec: Make) -> None:
