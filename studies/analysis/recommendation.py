@@ -174,10 +174,12 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
             several objectives, with that of the first one. Defaults to `None`.
 
     Raises:
-        StudyError: If there is none; see `why_no_pick`.
+        StudyError: If there is none (see `why_no_pick`), or no such trial.
     """
     check_open(study)
     if trial is not None:
+        if isinstance(trial, bool) or not isinstance(trial, int):
+            raise StudyError(f"trial is {trial!r}: give the number of a complete trial.")
         study = _with_complete(study, trial)
     elif reason := why_no_pick(study):
         raise StudyError(f"the study {study.name!r} has no pick: {reason}")
