@@ -169,8 +169,10 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return hyperparameters as people set them: `gamma`, where its distance from 1 is searched."""
     settings: dict[str, Any] = {}
     for name, value in params.items():
-        is_complement = name in _SEARCHED_AS and isinstance(value, float)  # the text of a changing one is as searched
-        settings |= {_SEARCHED_AS[name]: round(1 - value, _DIGITS)} if is_complement else {name: value}
+        if name in _SEARCHED_AS and isinstance(value, float):
+            settings[_SEARCHED_AS[name]] = round(1 - value, _DIGITS)
+        else:  # also the text of one that changes during training
+            settings[name] = value
     return settings
 
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from benchmarks import folders
 from benchmarks.result_lines import write_table
-from benchmarks.statistics.intervals import ENDS, interval_cell
+from benchmarks.statistics.intervals import interval_cell
 from benchmarks.statistics.simulated_returns import KINDS, Array, Returns, of_tables
 from studies.judging.baseline import compared_with_baseline
 from studies.judging.judgement import judge
 from studies.judging.ranking import reach_above
 from studies.judging.search_history import SearchHistory, TrialResult
-from studies.statistics.bounds import Bounds
+from studies.statistics.bounds import reached_bounds
 
 RESULTS = folders.RESULTS / "gains.md"
 N_TRIALS = 20
@@ -31,7 +31,7 @@ SEARCHES = 500
 
 
 class Stated(NamedTuple):
-    """What a search states, as (holds, width): intervals that contain what is true, and how wide they are.
+    """Intervals that a search states, each as (holds, width): whether it contains the true value, and its width.
 
     Attributes:
         value: Of the value of the pick.
@@ -66,10 +66,7 @@ def stated(values: Array, truth: Array) -> Stated | None:
     )
     seen = np.concatenate([values[:, 0], values[confirmed, 1:].ravel()])
     least, most = seen.min(), seen.max()
-    bounds = Bounds(
-        least if np.sum(seen == least) >= ENDS else -np.inf,
-        most if np.sum(seen == most) >= ENDS else np.inf,
-    )
+    bounds = reached_bounds(least, most, np.sum(seen == least), np.sum(seen == most))
     verdict = judge(history, bounds, bounds)
     compared = compared_with_baseline(history, verdict)
     assert verdict.pick is not None
@@ -84,9 +81,7 @@ def stated(values: Array, truth: Array) -> Stated | None:
     return Stated(
         _held(of_pick.low, of_pick.high, truth[pick]),
         _held(compared.low, compared.high, gained),
-        _held(
-            compared.gain - reach_above(of_baseline, of_pick), compared.gain + reach_above(of_pick, of_baseline), gained
-        ),
+        _held(compared.compared_low, compared.gain + reach_above(of_pick, of_baseline), gained),
     )
 
 

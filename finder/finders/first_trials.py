@@ -59,7 +59,7 @@ def first_trials(
             raise ConfigurationError(f"first has {dict(each)!r} twice: give each parameter set once.")
         if row:
             rows.append(row)
-    if n_trials is not None and 1 <= n_trials < len(rows):
+    if isinstance(n_trials, int) and 1 <= n_trials < len(rows):  # the study refuses other numbers
         raise ConfigurationError(
             f"first has {counted(len(rows), 'parameter set')}, but n_trials is {n_trials}: give at least "
             f"{counted(len(rows), 'trial')} (--n-trials {len(rows)}; in Python n_trials={len(rows)})."

@@ -205,8 +205,7 @@ def tune(
         metric = usual_metric([spec], options)
     if not isinstance(sampler_kwargs, Mapping | None):
         raise ConfigurationError(f"sampler_kwargs is {sampler_kwargs!r}: give a dict of the arguments of the sampler.")
-    counted_trials = n_trials if isinstance(n_trials, int) else None  # the study refuses anything else
-    rows = first_trials(as_fixed, spaces, fixed, sets, counted_trials)
+    rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     if n_trials is None and len(rows) >= USUAL_TRIALS:
         n_trials = len(rows) + 1  # the agent with its own values is tried, too
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}

@@ -263,7 +263,7 @@ class Search:
                 schedule=schedule,
                 only_modules=restriction(),
             )
-            self.listener.begun(trial.number, ask.wall_seconds, was_paused=ask.was_paused)
+            self.listener.begun(ask)
             reached = resumed if ask.resumed else 0  # another process may have taken that trial
             self._budget.begun(trial, reached, is_baseline=ask.is_baseline)
             self._observer.trial_started(trial, shown_params(ask.params, weights))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from finder.search.observer import Observer
     from finder.search.search_budget import SearchBudget
     from finder.search.search_checkpoints import SearchCheckpoints
-    from studies.database.records import EpisodeRecord
+    from studies.database.records import Ask, EpisodeRecord
     from studies.population_based.population_based import Perturbation
     from studies.recording.recorder import Recorder
 
@@ -40,21 +40,12 @@ class SearchListener:
     ) -> None:
         self._recorder, self._budget, self._observer, self._checkpoints = recorder, budget, observer, checkpoints
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
-        self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
-        self._were_paused: set[int] = set()
+        self._asked: dict[int, Ask] = {}  # the running trials
         self._handled_before = sys.exc_info()[1]  # a script may search after Ctrl-C, in its handler
 
-    def begun(self, number: int, seconds_before: float, *, was_paused: bool) -> None:
-        """Record that a trial is passed to the executor.
-
-        Args:
-            number: Number of the trial.
-            seconds_before: Its seconds before its pauses.
-            was_paused: Whether it has attributes from a pause.
-        """
-        self._seconds_before[number] = seconds_before
-        if was_paused:
-            self._were_paused.add(number)
+    def begun(self, ask: Ask) -> None:
+        """Record that a trial is passed to the executor."""
+        self._asked[ask.number] = ask
 
     @property
     def n_to_resume(self) -> int:
@@ -112,8 +103,9 @@ class SearchListener:
         if newest and not env_steps:  # its process has died and reported episodes only
             env_steps = min(record.env_steps for record in newest)
             seconds = max(record.wall_seconds for record in newest)
-        seconds += self._seconds_before.pop(number, 0.0)
-        attrs = outcome_attrs(outcome, was_paused=number in self._were_paused)
+        ask = self._asked.pop(number, None)
+        seconds += ask.wall_seconds if ask is not None else 0.0
+        attrs = outcome_attrs(outcome, was_paused=ask is not None and ask.was_paused)
         extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **attrs}
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":

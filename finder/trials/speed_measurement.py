@@ -27,13 +27,10 @@ if TYPE_CHECKING:
     from agents.training.trainer import Trainer
 
 ALL_SECONDS, FEW_SECONDS = 2.0, 1.0
-"""Seconds of the measurement with all runs, and with a third of them."""
+"""Seconds of the measurement with all runs, and with a third of them, at least one."""
 
 PART = 0.1
 """Share of the measurement for which one speed is computed."""
-
-FEWEST = 2
-"""Runs from which the measurement is repeated with a third of them, at least one."""
 
 _SHORT_START, _SHORT_ROLLOUT = 256, 1_024
 """Environment steps before the first update of a measured agent with a replay, and between its updates of one with
@@ -96,7 +93,7 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
         evaluating = group.evaluations.seconds_at_most(clock)
     n_runs = max(1, len(group.trainer.present))
     shared, own = 0.0, each / n_runs
-    if not group.alone and n_runs >= FEWEST:
+    if not group.alone and n_runs > 1:
         few = max(1, n_runs // 3)
         for member in list(group.trainer.present)[few:]:
             group.remove_member(member, "measured")

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
@@ -178,8 +179,6 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
     """
     check_open(study)
     if trial is not None:
-        if isinstance(trial, bool) or not isinstance(trial, int):
-            raise StudyError(f"trial is {trial!r}: give the number of a complete trial.")
         study = _with_complete(study, trial)
     elif reason := why_no_pick(study):
         raise StudyError(f"the study {study.name!r} has no pick: {reason}")
@@ -269,18 +268,20 @@ def _beginning(study: OpenStudy, trial: FrozenTrial) -> tuple[FrozenTrial, Sched
     return next(each for each in study.trials() if each.number == lineage.root), lineage.schedule
 
 
-def _with_complete(study: OpenStudy, number: int) -> OpenStudy:
+def _with_complete(study: OpenStudy, number: Any) -> OpenStudy:
     """Return the study, by its first objective if it has several, if it has this complete trial.
 
     Raises:
-        StudyError: If it has not.
+        StudyError: If it has not, or this is no whole number.
     """
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise StudyError(f"trial is {number!r}: give the number of a complete trial.")
     study = study.by_objective(study.spec.metric) if study.spec.metrics else study
     complete = [trial.number for trial in study.trials(TrialState.COMPLETE)]
     if number not in complete:
         confirms = {trial.number: trial.user_attrs[CONFIRMS_ATTR] for trial in study.confirmation_trials()}
         known = f"complete are {', '.join(map(str, complete))}" if complete else "no trial is complete"
-        known = f"it confirms trial {confirms[number]}" if number in confirms else known
+        known = f"it confirms trial {confirms[int(number)]}" if number in confirms else known
         raise StudyError(f"the study {study.name!r} has no complete trial {number}: {known}.")
     return study
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from studies.judging.judgement import Verdict
-from studies.judging.ranking import Ranked, reach_above
+from studies.judging.ranking import reach_above
 from studies.judging.search_history import ResultState, SearchHistory, TrialResult
 from studies.spaces.spaces import Json
 
@@ -94,26 +94,15 @@ def compared_with_baseline(history: SearchHistory, verdict: Verdict) -> Baseline
         return BaselineComparison(trial=number, state=baseline.state, is_pick=False, **there)
     own, other = known[number], known[pick.number]
     higher, lower = (other, own) if history.direction == "maximize" else (own, other)
-    gain = higher.value - lower.value
-    low, high = (0.0, 0.0) if is_pick else _interval_of_difference(higher, lower)
+    gain, below, above, compared_below = higher.value - lower.value, 0.0, 0.0, 0.0
+    if not is_pick:
+        below, above = reach_above(lower, higher, collapses=True), reach_above(higher, lower, collapses=True)
+        compared_below = reach_above(lower, higher)
     return BaselineComparison(
         trial=number, state=baseline.state, is_pick=is_pick, confirmed=confirmed, value=own.value,
-        pick_value=other.value, gain=gain, low=low, high=high,
-        compared_low=0.0 if is_pick else gain - reach_above(lower, higher), n_seeds=own.n_seeds,
+        pick_value=other.value, gain=gain, low=gain - below, high=gain + above, compared_low=gain - compared_below,
+        n_seeds=own.n_seeds,
     )  # fmt: skip
-
-
-def _interval_of_difference(one: Ranked, other: Ranked) -> tuple[float, float]:
-    """Return the 95% interval of the expected value of one candidate less that of another; NaN if it is unknown.
-
-    The interval of each is not symmetric: it ends at bounds, and allows for collapses that no seed has shown, which a
-    good candidate loses more by than a bad one. So each side is used by itself (Zou and Donner 2008, "Construction of
-    confidence limits about effect measures: a general approach").
-    """
-    difference = one.value - other.value
-    below = math.hypot(one.value - one.low, other.high - other.value)
-    above = math.hypot(one.high - one.value, other.value - other.low)
-    return difference - below, difference + above
 
 
 def _where_pruned(baseline: TrialResult, pick: TrialResult) -> dict[str, Any]:

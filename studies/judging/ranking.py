@@ -201,11 +201,19 @@ def may_exceed(one: Ranked, other: Ranked) -> float:
     return one.value - other.value + reach_above(one, other)
 
 
-def reach_above(one: Ranked, other: Ranked) -> float:
+def reach_above(one: Ranked, other: Ranked, *, collapses: bool = False) -> float:
     """Return how far the difference of two expected values may exceed that of the two values, with 95% confidence.
 
     Only the upper side of the one and the lower side of the other matter. NaN if an interval is unknown.
+
+    Args:
+        one: The candidate whose expected value may be higher.
+        other: The one whose expected value may be lower.
+        collapses: Whether to allow for collapses that no seed has shown, by which a good candidate can lose more than a
+            bad one. Defaults to False: candidates of a search collapse about equally often.
     """
+    if collapses:
+        return math.hypot(one.high - one.value, other.value - other.low)
     return math.hypot(one.compared_high - one.value, other.value - other.compared_low)
 
 

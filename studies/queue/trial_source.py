@@ -55,7 +55,7 @@ class TrialSource:
         self.retried = frozenset(retried)
         """Numbers of the trials that failed in an earlier run or at their start, and are retried or replaced."""
         self.only_continues = False
-        """Whether interrupted and paused trials continue, and no other begins."""
+        """True if interrupted and paused trials continue, and no other begins."""
         self._pending = list(itertools.chain(*rows_left(self._spec, trials, self.retried)))
         self._started: set[int] = set()  # started by this source
         self._n_seen = self._next_number(trials)
@@ -117,7 +117,7 @@ class TrialSource:
         trials = self._refresh(self._study.own_among(all_trials))
         waiting = [trial for trial in self._waiting(trials) if trial.number not in busy]
         # Interrupted trials are resumed even if there are enough trials.
-        is_full = self.only_continues or self._is_full(trials, waiting)
+        is_full = self._is_full(trials, waiting)
         interrupted = [trial for trial in waiting if self._is_interrupted(trial)]
         queued = [trial for trial in waiting if not is_full and not self._is_interrupted(trial)]
         return (
@@ -129,7 +129,7 @@ class TrialSource:
         )
 
     def _is_full(self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial]) -> bool:
-        return not self._planned and self._n_begun(trials, waiting) >= self._spec.n_trials
+        return self.only_continues or (not self._planned and self._n_begun(trials, waiting) >= self._spec.n_trials)
 
     def _n_begun(self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial]) -> int:
         """Return how many trials have begun, without the failed ones in whose place others begin.
@@ -149,7 +149,7 @@ class TrialSource:
     ) -> bool:
         """Return whether trials are still to be begun: queued ones, rows of the plan or proposals."""
         is_left = bool(self._pending) or not self._planned or (queued and bool(waiting))
-        return is_left and not self.only_continues and not self._is_full(trials, waiting)
+        return is_left and not self._is_full(trials, waiting)
 
     def _first_of(self, waiting: Sequence[FrozenTrial], *, resumed: bool) -> StartedTrial[FrozenTrial] | None:
         """Start the first of these trials that no other process holds, and no other program runs by now."""

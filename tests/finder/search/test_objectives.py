@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fakes import SMALL_PPO
 
@@ -71,6 +72,10 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
         assert best(study.by_objective("steps-to:3")).params["course"] == "300 10"
         assert best(study.by_objective("return")).value == pytest.approx(12.05)
         assert best(study, 2).trial == 2
+        assert best(study, np.int64(2)).trial == 2  # type: ignore[arg-type]  # from a table of trials
+        for wrong in ("1", True, 1.5):
+            with pytest.raises(StudyError, match=r"trial is .*: give the number of a complete trial"):
+                best(study, wrong)  # type: ignore[arg-type]
         with pytest.raises(StudyError, match=r"no objective 'auc'. .*steps-to:3"):
             study.by_objective("auc")
         with pytest.raises(StudyError, match="no complete trial 9: complete are 0, 1, 2"):
