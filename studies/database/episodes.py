@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _KEY = ("study_name", "trial_number", "seed", "episode")
 _VALUES = tuple(column.name for column in episodes.columns if column.name not in _KEY)
-
+_COLUMNS = (*_KEY, *_VALUES)
 
 _DELETED_ROWS = 50_000
 """Approximate number of rows that one transaction deletes, which holds the lock of a SQLite file."""
@@ -55,8 +55,8 @@ class EpisodeTable:
         """
         if not batch:
             return
-        rows = [
-            {
+        rows: dict[tuple[int, int, int], dict[str, Any]] = {  # by key: a statement cannot replace a row twice
+            (number, record.seed, record.episode): {
                 "study_name": study_name,
                 "trial_number": number,
                 "seed": record.seed,
@@ -68,9 +68,12 @@ class EpisodeTable:
                 "wall_seconds": record.wall_seconds,
             }
             for number, record in batch
-        ]
+        }
         with self.engine.begin() as connection:
-            connection.execute(self._insert, rows)
+            if self.engine.dialect.name == "postgresql":
+                connection.execute(self._insert, {name: [row[name] for row in rows.values()] for name in _COLUMNS})
+            else:
+                connection.execute(self._insert, list(rows.values()))
 
     def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
         """Return the episodes of a trial, ordered by seed, then by episode. A return that was not finite is NaN."""
@@ -169,12 +172,20 @@ def _finite(value: float | None) -> float | None:
 
 
 def _upsert(dialect: str) -> sa.Insert:
-    """Return an insert that replaces a row with the same key; its syntax differs between SQL dialects."""
+    """Return an insert that replaces a row with the same key; its syntax differs between SQL dialects.
+
+    For PostgreSQL, it inserts all rows at once, and its parameters are columns. Its driver would send one statement per
+    row in a pipeline, within which the server keeps the locks of a client that stopped, whatever its timeout of idle
+    transactions (`studies.storage.server_timeouts`).
+    """
     if dialect == "sqlite":
         lite = sqlite.insert(episodes)
         return lite.on_conflict_do_update(index_elements=_KEY, set_={name: lite.excluded[name] for name in _VALUES})
     if dialect == "postgresql":
-        postgres = postgresql.insert(episodes)
+        types = {name: postgresql.ARRAY(episodes.c[name].type) for name in _COLUMNS}
+        rows = sa.func.unnest(*(sa.bindparam(name, type_=kind) for name, kind in types.items()))
+        columns = rows.table_valued(*_COLUMNS).render_derived().columns
+        postgres = postgresql.insert(episodes).from_select(_COLUMNS, sa.select(*columns))
         return postgres.on_conflict_do_update(
             index_elements=_KEY, set_={name: postgres.excluded[name] for name in _VALUES}
         )

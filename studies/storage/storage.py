@@ -371,6 +371,8 @@ def _tune_server(engine: sa.Engine) -> None:
     if engine.dialect.name == "postgresql":
         # Commits do not wait for the disk: only a crash of the server itself may lose the last half second.
         settings.append("SET synchronous_commit TO OFF")
+        # All rows in one statement instead of a pipeline, to which the timeout of idle transactions does not apply.
+        engine.dialect.use_insertmanyvalues_wo_returning = True
 
     @sa.event.listens_for(engine, "handle_error")
     def reconnect_after_failover(context: sa.ExceptionContext) -> None:

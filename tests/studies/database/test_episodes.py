@@ -35,7 +35,7 @@ class TestEveryStorage:
 
     def test_repeated_episode_replaces_the_earlier_row(self, storage: StudyStorage, episode: Make) -> None:
         storage.episodes.add("s", [(0, episode(episode_return=1.0)), (0, episode(episode=1))])
-        storage.episodes.add("s", [(0, episode(episode_return=2.0))])
+        storage.episodes.add("s", [(0, episode(episode_return=3.0)), (0, episode(episode_return=2.0))])
         assert [record.episode_return for record in storage.episodes.curve("s", 0)] == [2.0, 1.5]
 
     def test_non_finite_return_is_kept_and_non_finite_loss_is_dropped(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import sqlalchemy as sa
 from databases import OwnPostgres
@@ -319,3 +320,28 @@ class TestOptions:
                 with engine.connect() as own:
                     assert own.connection.driver_connection.lock_seconds == timeout
                     assert own.execute(sa.text("PRAGMA busy_timeout")).scalar_one() == 1000 * WAIT_SECONDS
+
+
+@pytest.mark.real
+def test_no_write_to_postgresql_is_a_pipeline(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timeout of idle transactions does not apply within a pipeline, so that a stopped client keeps its locks."""
+    import psycopg
+
+    def executemany(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a pipeline")
+
+    with open_storage(postgres) as storage:
+        study = optuna.create_study(storage=storage.optuna)
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(psycopg.Cursor, "executemany", executemany)
+                trial, other = study.ask(), study.ask()
+                common = {"seed": 0, "episode_return": 1.0, "length": 10, "loss": None, "wall_seconds": 0.5}
+                episodes = [EpisodeRecord(episode=number, env_steps=10 * number, **common) for number in range(3)]
+                storage.episodes.add(study.study_name, [(0, each) for each in episodes])
+                storage.trial_writes.report(10, {trial._trial_id: 1.0, other._trial_id: 2.0})
+                storage.trial_writes.set_user_attrs(trial._trial_id, {"first": 1, "second": 2})
+            assert storage.episodes.curve(study.study_name, 0) == episodes
+        finally:
+            storage.episodes.delete(study.study_name)
+            optuna.delete_study(study_name=study.study_name, storage=storage.optuna)
