@@ -76,6 +76,11 @@ class Limit:
         return self._refused or self._is_spent
 
     @property
+    def is_spent(self) -> bool:
+        """True if the running trials were stopped, as the budget is spent."""
+        return self._is_spent
+
+    @property
     def spent(self) -> float:
         """Amount that the search has spent, in the unit of the budget."""
         return self._meter.spent()

@@ -193,10 +193,10 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
 def unfinished_text(spec: StudySpec, n_left: int) -> str:
     """Return a sentence about trials that were not run, or not to their end, because of the budget."""
     if spec.minutes is not None:
-        budget, flag, more = counted_minutes(spec.minutes), "minutes", f"{math.ceil(2 * spec.minutes)}"
+        flag, more = "minutes", f"{math.ceil(2 * spec.minutes)}"
     else:
-        steps = spec.total_env_steps or 0
-        budget, flag, more = f"{steps:,} environment steps", "total-env-steps", f"{2 * steps}"
+        flag, more = "total-env-steps", f"{2 * (spec.total_env_steps or 0)}"
+    budget = _limit_text(spec)
     trials = "1 trial was" if n_left == 1 else f"{n_left} trials were"
     if spec.storage == "memory":
         return (
@@ -206,6 +206,24 @@ def unfinished_text(spec: StudySpec, n_left: int) -> str:
         f"{trials} not run to the end within the budget of {budget}. To continue: the same search with --study-name "
         f"{spec.name} --{flag} {more} (study_name={spec.name!r}, {flag.replace('-', '_')}={more})."
     )
+
+
+def shortened_text(spec: StudySpec, planned: int) -> str:
+    """Return a sentence about finalists that were stopped for the budget, and are judged by the reports before.
+
+    Args:
+        spec: The study, with the environment steps of their runs up to there.
+        planned: The planned environment steps.
+    """
+    return (
+        f"The budget of {_limit_text(spec)} was spent before the finalists had ended: they are judged by their last "
+        f"common report, after {spec.confirm_budget:,} of {planned:,} environment steps."
+    )
+
+
+def _limit_text(spec: StudySpec) -> str:
+    """Return the budget of a whole search, such as `3 minutes`."""
+    return counted_minutes(spec.minutes) if spec.minutes is not None else f"{spec.total_env_steps:,} environment steps"
 
 
 def _lines(plan: SearchPlan) -> list[tuple[str, str]]:

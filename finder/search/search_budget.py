@@ -16,6 +16,7 @@ from optuna.trial import TrialState
 from finder.budgets.earlier import counted_steps
 from finder.budgets.limit import Limit
 from finder.budgets.search_plan import unfinished_text
+from finder.search.confirmation_reports import ConfirmationReports
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.retries import StorageAwayError
@@ -23,6 +24,7 @@ from studies.judging.confirmation import confirmed_seeds, interrupted_steps, unc
 from studies.spec.attributes import is_confirmation, is_paused
 from studies.spec.scheduler_names import prunes_trials
 from studies.study.budget_attributes import (
+    given_fields,
     has_ended,
     is_confirming,
     store_chosen_finalists,
@@ -143,6 +145,21 @@ class SearchBudget:
 
     # The end --------------------------------------------------------------------------------------------------
 
+    def stops_confirmation(self, number: int) -> bool:
+        """Return whether an interrupted trial confirms another one, and was stopped because the budget is spent."""
+        return False
+
+    def shorten_confirmation(self, stopped: Mapping[int, Outcome]) -> dict[int, Outcome]:
+        """Shorten the runs that confirm to the last common report of those that were stopped, if their length is open.
+
+        Args:
+            stopped: Trials of `stops_confirmation`, with their interrupted outcomes.
+
+        Returns:
+            The outcomes of those that are complete now; the others remain interrupted.
+        """
+        return {}
+
     def end(self) -> str:
         """Settle the numbers of a search that has ended; return a sentence about what was not run, "" without any."""
         return ""
@@ -166,6 +183,7 @@ class KeptBudget(SearchBudget):
         self._stored = self._looked = time.monotonic()
         self._sure_seeds: int | None = None  # further seeds before those for which there was budget left
         self._running: dict[int, int] = {}  # trial that runs here -> environment steps that it made before, of all runs
+        self._reports = ConfirmationReports()
         recorder.queue.keeps_budget = True
         if not self.is_confirming:
             store_ended(self._study, ended=False)  # it may have been stored for a smaller budget
@@ -212,11 +230,14 @@ class KeptBudget(SearchBudget):
     def begun(self, trial: TrialSpec, resumed: int = 0, *, is_baseline: bool = False) -> None:
         before, n_seeds = trial.promoted_from or 0, len(trial.seeds)
         self._running[trial.number] = before * n_seeds
+        if trial.confirms is not None:
+            self._reports.begun(trial.number)
         reached = 0 if before else resumed
         self._limit.begun(trial.number, n_seeds, before, reached, is_baseline=is_baseline)
 
     def trial_ended(self, number: int, env_steps: int, outcome: Outcome) -> None:
         self._running.pop(number, None)
+        self._reports.ended(number)
         self._limit.ended(number, env_steps, outcome.value if outcome.state == "complete" else None, outcome.work)
 
     def check(self) -> None:
@@ -237,6 +258,7 @@ class KeptBudget(SearchBudget):
                 store_ended(self._study, ended=not self._limit.has_spare)
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], stopped: set[int]) -> Collection[int]:
+        self._reports.add(env_steps, values)
         self._limit.check()
         return self._limit.rung(env_steps, values, stopped)
 
@@ -302,6 +324,19 @@ class KeptBudget(SearchBudget):
             return []
         counts = {"confirm_seeds": planned.confirm_seeds, "confirm_env_steps": planned.confirm_env_steps}
         return self._recorder.to_confirm() if self._set_counts(**counts) else finalists
+
+    def stops_confirmation(self, number: int) -> bool:
+        return self._limit.is_spent and number in self._reports
+
+    def shorten_confirmation(self, stopped: Mapping[int, Outcome]) -> dict[int, Outcome]:
+        spec, study = self._study.spec, self._study
+        is_open = spec.confirms_longer and not spec.metrics and "confirm_env_steps" not in given_fields(study)
+        if not is_open or confirmed_seeds(study) or self._recorder.n_confirming_elsewhere:
+            return {}
+        complete = self._reports.at_last_common(stopped, least=spec.budget)
+        if complete:
+            self._set_counts(confirm_env_steps=next(iter(complete.values())).env_steps)
+        return complete
 
     def end(self) -> str:
         if self._sure_seeds is not None and unconfirmed(self._study):

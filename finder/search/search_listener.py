@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agents.processes.interrupts import is_interrupt_deferred
 from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, INTERRUPTED, PAUSED, BudgetSpent, Outcome, outcome_attrs
 from studies.database.retries import interrupt_of
 from studies.schedulers.scheduler import Action
+from studies.spec.attributes import CONFIRM_STEPS_ATTR
 from studies.spec.scheduler_names import pauses_trials, prunes_trials
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class SearchListener:
         self._recorder, self._budget, self._observer, self._checkpoints = recorder, budget, observer, checkpoints
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._asked: dict[int, Ask] = {}  # the running trials
+        self._stopped: dict[int, Outcome] = {}  # confirmations that the spent budget has stopped
         self._handled_before = sys.exc_info()[1]  # a script may search after Ctrl-C, in its handler
 
     def begun(self, ask: Ask) -> None:
@@ -95,6 +98,23 @@ class SearchListener:
         return self._recorder.exchange(env_steps, values, diverged)
 
     def ended(self, number: int, outcome: Outcome) -> None:
+        if outcome.state == "interrupted" and self._budget.stops_confirmation(number):
+            self._stopped[number] = outcome
+        else:
+            self._record_end(number, outcome)
+
+    def end_stopped(self) -> bool:
+        """End the confirmations that the spent budget has stopped; return whether any is complete after fewer steps."""
+        stopped, self._stopped = self._stopped, {}
+        complete = self._budget.shorten_confirmation(stopped)
+        for number, outcome in stopped.items():
+            if number in complete:
+                self._record_end(number, complete[number], {CONFIRM_STEPS_ATTR: complete[number].env_steps})
+            else:
+                self._record_end(number, outcome)
+        return bool(complete)
+
+    def _record_end(self, number: int, outcome: Outcome, further: Mapping[str, Any] = MappingProxyType({})) -> None:
         if outcome.state == "failed" and outcome.failure != "diverged" and self._is_interrupted():
             # The signal may have ended a simulator of the environment too, whose failure is none of the trial.
             outcome = replace(outcome, state="interrupted", reason=INTERRUPTED, traceback="")
@@ -106,7 +126,7 @@ class SearchListener:
         ask = self._asked.pop(number, None)
         seconds += ask.wall_seconds if ask is not None else 0.0
         attrs = outcome_attrs(outcome, was_paused=ask is not None and ask.was_paused)
-        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **attrs}
+        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **attrs, **further}
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":
             self._recorder.completed(number, value, outcome.seed_values, extra)

@@ -1,0 +1,186 @@
+"""Tests of finalists that are stopped because the budget is spent, and are judged by their last common report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO
+from limits import Clock, time_meter
+from optuna.trial import FrozenTrial
+
+from finder.budgets.limit import Limit
+from finder.executors.executor import Executor, NextTrial, StudyListener
+from finder.search.object_resolver import ObjectResolver
+from finder.search.observer import Observer
+from finder.search.search import Search
+from finder.trials.trial import BudgetSpent, Outcome, TrialSpec
+from studies.judging.confirmation import verdict
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.budget_attributes import store_given
+from studies.study.study import OpenStudy
+
+SEARCH_STEPS, CONFIRM_STEPS = 1_000, 5_000
+PLANNED = {
+    "name": "s", "agents": ("ppo",), "env": "fakes:TwoStep-v0", "env_steps": SEARCH_STEPS, "n_reports": 10,
+    "seeds": (0, 1), "fixed": SMALL_PPO, "trials": tuple({"learning_rate": rate} for rate in (1e-1, 1e-2, 1e-3)),
+    "confirm": 2, "confirm_seeds": 2, "confirm_env_steps": CONFIRM_STEPS, "pruner": "none", "minutes": 1,
+}  # fmt: skip
+
+
+class SpentExecutor(Executor):
+    """Completes the trials of the search at once, and stops confirmations after given reports.
+
+    Args:
+        clock: Clock of the budget, which is spent after the last report.
+        reports: Environment steps of the last report of each finalist, in the order of their start. Their values are
+            the environment steps, but those of the second finalist are 10 higher.
+    """
+
+    description = "stops"
+
+    def __init__(self, clock: Clock, reports: list[int]) -> None:
+        self._clock, self._reports = clock, reports
+
+    def trials_at_once(self, n_seeds: int) -> int:
+        return 1
+
+    def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
+        confirming: list[TrialSpec] = []
+        while (trial := next_trial()) is not None:
+            listener.started(trial.number, {"seeds": list(trial.seeds)})
+            if trial.confirms is not None:
+                confirming.append(trial)
+            else:
+                listener.ended(trial.number, complete(trial, 1_000.0 - trial.number))
+        if confirming:
+            self._confirm(confirming, listener)
+
+    def _confirm(self, trials: list[TrialSpec], listener: StudyListener) -> None:
+        last = dict(zip((trial.number for trial in trials), self._reports, strict=True))
+        for mark in trials[0].report_marks:
+            values = {n: self._values(trials, n, mark) for n, at in last.items() if mark <= at}
+            if values:
+                listener.rung(mark, values)
+        for trial in trials:
+            if last[trial.number] == CONFIRM_STEPS:
+                listener.ended(trial.number, complete(trial, float(CONFIRM_STEPS)))
+        self._clock.now += 1e6
+        with pytest.raises(BudgetSpent):
+            listener.episodes({})
+        for number, at in last.items():
+            if at < CONFIRM_STEPS:
+                listener.ended(number, Outcome(state="interrupted", env_steps=at, wall_seconds=7.0))
+        raise BudgetSpent
+
+    def _values(self, trials: list[TrialSpec], number: int, mark: int) -> dict[int, float]:
+        higher = 10.0 * (number != trials[0].number)
+        return {seed: mark + higher + seed for seed in trials[0].seeds}
+
+
+def complete(trial: TrialSpec, value: float) -> Outcome:
+    assert trial.env_steps is not None
+    values = {seed: value + seed for seed in trial.seeds}
+    return Outcome(state="complete", value=value, env_steps=trial.env_steps, seed_values=values)
+
+
+class Notes(Observer):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.ends: list[str] = []
+
+    def budget_spent(self, text: str) -> None:
+        self.notes.append(text)
+
+    def trial_ended(self, number: int, outcome: Outcome) -> None:
+        self.ends.append(outcome.state)
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+def run(reports: list[int], notes: Notes, storage: StudyStorage, given: Mapping[str, Any] | None = None) -> OpenStudy:
+    clock = Clock()
+    study = open_study(StudySpec(**PLANNED), storage)
+    store_given(study, StudySpec(**{**PLANNED, "confirm_env_steps": None, **(given or {})}))
+    limit = Limit(study.spec, time_meter(60, clock), together=False, adjusts_seeds=False)
+    search = Search(study, ObjectResolver.of(study.spec), SpentExecutor(clock, reports), notes, limit=limit)
+    assert search.run() is None
+    return search.study
+
+
+def states(study: OpenStudy) -> list[str]:
+    return [trial.state.name for trial in confirmations(study)]
+
+
+def confirmations(study: OpenStudy) -> list[FrozenTrial]:
+    return study.confirmation_trials()
+
+
+def test_finalists_are_judged_by_their_last_common_report(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        study = run([3_000, 2_500], notes, storage)
+        assert states(study) == ["COMPLETE", "COMPLETE"]
+        assert study.spec.confirm_env_steps == 2_500
+        # Seeds 2 and 3 of the further seeds: the values of the report are 2,500 + seed, and 10 more.
+        assert [trial.value for trial in confirmations(study)] == [2_502.5, 2_512.5]
+        assert [trial.user_attrs["env_steps"] for trial in confirmations(study)] == [2_500, 2_500]
+        assert [trial.user_attrs["wall_seconds"] for trial in confirmations(study)] == [7.0, 7.0]
+        found = verdict(study)
+        assert found.pick is not None
+        assert found.pick.number == 1, "on further seeds, the second finalist is the better one"
+        assert [each.number for each in found.confirmed] == [1, 0]
+        assert notes.ends == ["complete"] * 5
+        assert notes.notes == [
+            "The budget of 1 minute was spent before the finalists had ended: they are judged by their last common "
+            "report, after 2,500 of 5,000 environment steps."
+        ]
+
+
+def test_search_that_is_continued_knows_the_shorter_runs(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        run([3_000, 2_500], notes, storage)
+        again = open_study(StudySpec(**{**PLANNED, "confirm_env_steps": 2_500}), storage)
+        assert verdict(again).confirmation is not None
+
+
+def test_finalist_without_a_report_beyond_the_search_stays_interrupted(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        study = run([3_000, 500], notes, storage)
+        assert states(study) == ["COMPLETE", "WAITING"]
+        assert study.spec.confirm_env_steps == 3_000
+
+
+def test_runs_are_not_shorter_than_those_of_the_search(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        study = run([500, 500], notes, storage)
+        assert states(study) == ["WAITING", "WAITING"]
+        assert study.spec.confirm_env_steps == CONFIRM_STEPS
+        assert not any("judged" in note for note in notes.notes)
+
+
+def test_runs_as_long_as_those_of_the_search_are_compared_with_them(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        study = run([1_000, 1_500], notes, storage)
+        assert study.spec.confirm_env_steps == SEARCH_STEPS
+        assert verdict(study).finalists_alone is False
+
+
+def test_given_length_is_kept(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        study = run([3_000, 2_500], notes, storage, given={"confirm_env_steps": CONFIRM_STEPS})
+        assert states(study) == ["WAITING", "WAITING"]
+        assert study.spec.confirm_env_steps == CONFIRM_STEPS
+
+
+def test_finalist_that_has_ended_is_kept(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        study = run([CONFIRM_STEPS, 2_500], notes, storage)
+        assert states(study) == ["COMPLETE", "WAITING"]
+        assert study.spec.confirm_env_steps == CONFIRM_STEPS
+        assert notes.ends == ["complete"] * 4 + ["interrupted"]
