@@ -44,6 +44,7 @@ PAGES = {
     "benchmarks/results/estimators.md": "benchmarks/estimators.md",
     "benchmarks/results/intervals.md": "benchmarks/intervals.md",
     "benchmarks/results/gains.md": "benchmarks/gains.md",
+    "benchmarks/results/stopped.md": "benchmarks/stopped.md",
     "benchmarks/results/drift.md": "benchmarks/drift.md",
 }
 """File of the repository -> its page. Files of `docs/` are pages under their own names."""

@@ -181,7 +181,7 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
     again = ""
-    if spec.confirms_longer and (finalists := finalists_text(spec)):
+    if spec.confirms_apart and (finalists := finalists_text(spec)):
         longer = as_long if spec.confirm_budget == spec.horizon else ""
         again = f", then {finalists} with {spec.confirm_budget:,}{longer}"
     return (
@@ -223,7 +223,11 @@ def shortened_text(spec: StudySpec, planned: int) -> str:
 
 def _limit_text(spec: StudySpec) -> str:
     """Return the budget of a whole search, such as `3 minutes`."""
-    return counted_minutes(spec.minutes) if spec.minutes is not None else f"{spec.total_env_steps:,} environment steps"
+    return (
+        counted_minutes(spec.minutes)
+        if spec.minutes is not None
+        else f"{spec.total_env_steps or 0:,} environment steps"
+    )
 
 
 def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
@@ -287,7 +291,7 @@ def _pruning(plan: SearchPlan) -> str:
 def _confirmation(spec: StudySpec) -> str:
     if not (again := finalists_text(spec)):
         return "none"
-    longer = f", {spec.confirm_budget:,} environment steps each" if spec.confirms_longer else ""
+    longer = f", {spec.confirm_budget:,} environment steps each" if spec.confirms_apart else ""
     return f"{again} again on {counted(spec.confirm_seeds, 'further seed')}{longer}"
 
 

@@ -22,7 +22,8 @@ from studies.database.fencing import LeaseLostError
 from studies.database.retries import StorageAwayError
 from studies.judging.confirmation import confirmed_seeds, interrupted_steps, unconfirmed
 from studies.spec.attributes import is_confirmation, is_paused
-from studies.spec.scheduler_names import prunes_trials
+from studies.spec.budget_rules import shortest_confirmation
+from studies.spec.scheduler_names import is_population_based, prunes_trials
 from studies.study.budget_attributes import (
     given_fields,
     has_ended,
@@ -150,7 +151,7 @@ class SearchBudget:
         return False
 
     def shorten_confirmation(self, stopped: Mapping[int, Outcome]) -> dict[int, Outcome]:
-        """Shorten the runs that confirm to the last common report of those that were stopped, if their length is open.
+        """Shorten the runs that confirm to the last common report of those that were stopped, if it is late enough.
 
         Args:
             stopped: Trials of `stops_confirmation`, with their interrupted outcomes.
@@ -329,14 +330,21 @@ class KeptBudget(SearchBudget):
         return self._limit.is_spent and number in self._reports
 
     def shorten_confirmation(self, stopped: Mapping[int, Outcome]) -> dict[int, Outcome]:
-        spec, study = self._study.spec, self._study
-        is_open = spec.confirms_longer and not spec.metrics and "confirm_env_steps" not in given_fields(study)
-        if not is_open or confirmed_seeds(study) or self._recorder.n_confirming_elsewhere:
+        spec = self._study.spec
+        if spec.env_steps is None or not self._may_shorten:
             return {}
-        complete = self._reports.at_last_common(stopped, least=spec.budget)
+        complete = self._reports.at_last_common(stopped, least=shortest_confirmation(spec.env_steps))
         if complete:
             self._set_counts(confirm_env_steps=next(iter(complete.values())).env_steps)
         return complete
+
+    @property
+    def _may_shorten(self) -> bool:
+        """Return whether the runs that confirm may become shorter: no others have been made, or are being made."""
+        study, others = self._study, self._recorder.n_confirming_elsewhere
+        if confirmed_seeds(study) or others or "confirm_env_steps" in given_fields(study):
+            return False
+        return not study.spec.metrics and not is_population_based(study.spec.pruner)
 
     def end(self) -> str:
         if self._sure_seeds is not None and unconfirmed(self._study):

@@ -72,6 +72,7 @@ def doubts(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reaso
         _refuted(pick, found),
         _defeated(study, pick, found),
         _one_seed(study, found),
+        _stopped(study, found),
         _rate(study, pick, found),
         _short(study, pick),
         _unconfirmed(study, pick, found),
@@ -111,7 +112,8 @@ def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | Non
         if n and different_schedules(study, found) == 1:
             return Reason(text="all complete trials have the same schedule, so there is nothing to compare it with")
         which = "only one" if n else "none"
-        runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
+        length = "shorter" if study.spec.confirm_budget < study.spec.budget else "longer"
+        runs = f"the {length} runs" if study.spec.confirms_apart else "the runs on further seeds"
         text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
         if n and study.spec.confirm == 1:
             is_beside = any(each.number == found.baseline_only for each in found.ranked)
@@ -188,7 +190,7 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     Where three further seeds confirmed the pick, or two in longer runs, a safe one is hardly ever far from the best
     with one seed for each trial (benchmarks/results/designs.md). That was not replayed for population-based training.
     """
-    can_exclude = study.spec.confirms_longer or not is_population_based(study.spec.pruner)
+    can_exclude = study.spec.confirms_apart or not is_population_based(study.spec.pruner)
     if found.finalists_alone and can_exclude:
         least = 2 if study.spec.confirms_longer else TESTED
         n_seeds = [each.held_out.n_seeds for each in found.confirmed]
@@ -202,6 +204,18 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
         return None
     text = "each trial has one seed, which cannot exclude luck"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))
+
+
+def _stopped(study: OpenStudy, found: Verdict) -> Reason | None:
+    """Return the doubt of finalists whose runs a spent budget has stopped before those of the search would have ended.
+
+    The trial that is the best then is another one than at the end in many cases (`shortest_confirmation`).
+    """
+    spec = study.spec
+    if not found.finalists_alone or not spec.confirms_apart or spec.confirms_longer:
+        return None
+    text = f"the finalists were stopped after {spec.confirm_budget:,} of {spec.budget:,} environment steps"
+    return Reason(text=text, remedy=longer_runs(spec, spec.budget))
 
 
 def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:

@@ -193,7 +193,7 @@ def confirmed_text(spec: StudySpec) -> str:
 
     One further seed has no interval.
     """
-    longer = f", {spec.confirm_budget:,} steps" if spec.confirms_longer else ""
+    longer = f", {spec.confirm_budget:,} steps" if spec.confirms_apart else ""
     return f"further seed{longer}" if spec.confirm_seeds == 1 else f"further seeds{longer}, 95% interval"
 
 

@@ -61,6 +61,28 @@ def with_search_as_rung(
     return replace(history, trials=trials, env_steps=history.confirm_env_steps)
 
 
+def at_confirmed_length(history: SearchHistory) -> SearchHistory:
+    """Return a history whose trials have their values after as many environment steps as those that confirm.
+
+    Trials without a report there are left out. Runs as long as those that confirm are returned as they are.
+
+    Args:
+        history: The search, whose runs are not shorter than those that confirm.
+    """
+    at = history.confirm_budget
+    if at is None or not history.confirms_apart:
+        return history
+    trials = []
+    for trial in history.trials:
+        left = trial.left_at or 0
+        if trial.state != "complete" and not (trial.state == "pruned" and left >= at):
+            trials.append(trial)
+        elif at in trial.reports:
+            before = {steps: value for steps, value in trial.reports.items() if steps <= at}
+            trials.append(replace(trial, state="complete", value=trial.reports[at], reports=before))
+    return replace(history, trials=trials, env_steps=at)
+
+
 def estimates_without_luck(
     history: SearchHistory, further: Mapping[int, Sequence[float]], chosen: Collection[int], unsound: Collection[int]
 ) -> list[PrunedEstimate]:

@@ -10,7 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from studies.judging.distinct_schedules import distinct_first
-from studies.judging.estimates import estimates_without_luck, pruned_estimates, with_search_as_rung
+from studies.judging.estimates import (
+    at_confirmed_length,
+    estimates_without_luck,
+    pruned_estimates,
+    with_search_as_rung,
+)
 from studies.judging.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.judging.ranking import Candidate, Ranked, rank, reach_above, within
 from studies.judging.robust_choice import PrunedEstimate, recommended
@@ -36,7 +41,7 @@ class Confirmed:
         tuning: The finalist on the seeds of the search.
         held_out: The finalist on further seeds.
         bias: Difference by which its value in the search is better than on further seeds; negative if it is worse. NaN
-            if its further runs were longer.
+            if its further runs were longer or shorter.
         reach: Largest bias that chance explains, with 95% confidence; NaN if unknown.
     """
 
@@ -213,7 +218,8 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         if history.confirms_longer:  # the search was the first rung of these runs
             estimated = pruned_estimates(with_search_as_rung(history, further, others)) + failed
         else:
-            estimated = estimates_without_luck(history, further, set(further) - {baseline_only}, others) + failed
+            alike, chosen = at_confirmed_length(history), set(further) - {baseline_only}
+            estimated = estimates_without_luck(alike, further, chosen, others) + failed
         together = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
     else:
         estimated = pruned_estimates(history) + failed
@@ -304,7 +310,7 @@ def _confirmed(
         runs=tuple(runs),
         tuning=shown_tuning,
         held_out=shown_held_out,
-        bias=math.nan if history.confirms_longer else higher.value - lower.value,
+        bias=math.nan if history.confirms_apart else higher.value - lower.value,
         reach=reach_above(lower, higher),
     )
 

@@ -111,9 +111,14 @@ class SearchHistory:
         return next((trial for trial in ended if trial.state == "complete"), ended[-1] if ended else None)
 
     @property
-    def confirms_longer(self) -> bool:
-        """Return whether the runs that confirm are longer than those of the search, so that values differ."""
+    def confirms_apart(self) -> bool:
+        """Return whether the runs that confirm are not as long as those of the search, so that values differ."""
         return self.confirm_env_steps not in (None, self.env_steps)
+
+    @property
+    def confirms_longer(self) -> bool:
+        """Return whether the runs that confirm are longer than those of the search."""
+        return self.confirms_apart and (self.confirm_env_steps or 0) > (self.env_steps or 0)
 
     @property
     def confirm_budget(self) -> int | None:
@@ -124,12 +129,12 @@ class SearchHistory:
     def finalists_decide(self) -> bool:
         """Return whether confirmed finalists alone are judged, by their further runs.
 
-        They are where these are longer than the runs of the search; where trials of the search had one seed each, as
-        the best of many single values is lucky, and among them nothing shows how much seeds vary; and where parameters
-        changed during training: runs of the search copied others that were better, and further ones do not.
+        They are where these are longer or shorter than the runs of the search; where trials of the search had one seed
+        each, as the best of many single values is lucky, and among them nothing shows how much seeds vary; and where
+        parameters changed during training: runs of the search copied others that were better, and further ones do not.
         """
         one_seed = all(len(trial.seed_values) < 2 for trial in self.trials)
-        return self.confirms_longer or one_seed or not self.constant_params
+        return self.confirms_apart or one_seed or not self.constant_params
 
     @property
     def complete(self) -> list[TrialResult]:

@@ -160,8 +160,9 @@ def _bias_sentence(study: OpenStudy, found: Verdict) -> str:
     if found.confirmation is None:
         return ""
     confirmation = found.confirmation
-    if study.spec.confirms_longer:
-        return f"In the shorter runs of the search its value was {number_text(confirmation.tuning.value)}."
+    if study.spec.confirms_apart:
+        runs = "shorter" if study.spec.confirms_longer else "longer"
+        return f"In the {runs} runs of the search its value was {number_text(confirmation.tuning.value)}."
     means = (
         f"Its value was {number_text(confirmation.tuning.value)} in the search and "
         f"{number_text(confirmation.held_out.value)} on the further ones"

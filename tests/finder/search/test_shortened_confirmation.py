@@ -16,6 +16,7 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.observer import Observer
 from finder.search.search import Search
 from finder.trials.trial import BudgetSpent, Outcome, TrialSpec
+from studies.analysis.conclusion import conclusion
 from studies.judging.confirmation import verdict
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
@@ -104,10 +105,16 @@ def notes() -> Notes:
     return Notes()
 
 
-def run(reports: list[int], notes: Notes, storage: StudyStorage, given: Mapping[str, Any] | None = None) -> OpenStudy:
+def run(
+    reports: list[int],
+    notes: Notes,
+    storage: StudyStorage,
+    given: Mapping[str, Any] | None = None,
+    planned: Mapping[str, Any] = PLANNED,
+) -> OpenStudy:
     clock = Clock()
-    study = open_study(StudySpec(**PLANNED), storage)
-    store_given(study, StudySpec(**{**PLANNED, "confirm_env_steps": None, **(given or {})}))
+    study = open_study(StudySpec(**planned), storage)
+    store_given(study, StudySpec(**{**planned, "confirm_env_steps": None, **(given or {})}))
     limit = Limit(study.spec, time_meter(60, clock), together=False, adjusts_seeds=False)
     search = Search(study, ObjectResolver.of(study.spec), SpentExecutor(clock, reports), notes, limit=limit)
     assert search.run() is None
@@ -156,7 +163,7 @@ def test_finalist_without_a_report_beyond_the_search_stays_interrupted(notes: No
         assert study.spec.confirm_env_steps == 3_000
 
 
-def test_runs_are_not_shorter_than_those_of_the_search(notes: Notes) -> None:
+def test_runs_are_hardly_shorter_than_those_of_the_search(notes: Notes) -> None:
     with open_storage("memory") as storage:
         study = run([500, 500], notes, storage)
         assert states(study) == ["WAITING", "WAITING"]
@@ -169,6 +176,29 @@ def test_runs_as_long_as_those_of_the_search_are_compared_with_them(notes: Notes
         study = run([1_000, 1_500], notes, storage)
         assert study.spec.confirm_env_steps == SEARCH_STEPS
         assert verdict(study).finalists_alone is False
+
+
+def test_runs_that_were_to_be_as_long_as_those_of_the_search_are_judged_alone(notes: Notes) -> None:
+    planned = {name: value for name, value in PLANNED.items() if name != "confirm_env_steps"}
+    with open_storage("memory") as storage:
+        study = run([900, 800], notes, storage, planned=planned)
+        assert states(study) == ["COMPLETE", "COMPLETE"]
+        assert study.spec.confirm_env_steps == 800
+        found = verdict(study)
+        assert found.finalists_alone
+        assert found.pick is not None
+        assert (found.pick.number, found.confirmed[0].held_out.value) == (1, 812.5)
+        told = conclusion(study)
+        assert told.value.startswith(
+            "return 812.5 ± 0.7 confirmed over 2 further seeds in runs of 800 environment steps"
+        )
+        assert told.status == "not safe"
+        stopped = next(each for each in told.reasons if "stopped" in each.text)
+        assert stopped.text == "the finalists were stopped after 800 of 1,000 environment steps"
+        assert stopped.remedy is not None
+        assert dict(stopped.remedy.changes)["confirm_env_steps"] == 1_000
+        again = open_study(StudySpec(**planned), storage)
+        assert verdict(again).confirmation is not None, "a continued search knows the length"
 
 
 def test_given_length_is_kept(notes: Notes) -> None:

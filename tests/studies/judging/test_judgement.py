@@ -11,6 +11,7 @@ import pytest
 from histories import FURTHER, TRIALS, complete
 
 from studies.judging.distinct_schedules import shared_part
+from studies.judging.estimates import at_confirmed_length
 from studies.judging.judgement import finalists, judge, pruned_estimates, unconfirmed
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.population_based.schedule import ScheduleEntry
@@ -211,6 +212,34 @@ def test_baseline_says_nothing_about_the_luck_of_finalists():
     runs = [complete(5, 6.0, 6.0, confirms=1), complete(6, 9.0, 8.0, confirms=2), complete(7, 8.0, 8.0, confirms=3)]
     verdict = judge(history_of(*ONE_SEED, confirmations=runs, baseline={"x": 3}))
     assert {each.params["x"]: each.value for each in verdict.estimated} == {0: 7.25}
+
+
+def test_runs_of_finalists_that_were_stopped_are_compared_with_the_search_at_their_length():
+    trials = [
+        replace(trial, reports={40: 0.0, 80: value, 100: trial.value}, left_at=100)
+        for trial, value in zip(TRIALS, (1.0, 7.0, 8.0), strict=True)
+    ]
+    late = replace(complete(5, 9.0, 9.0, 9.0), state="pruned", left_at=90, reports={40: 0.0, 80: 6.5, 90: 9.0})
+    early = replace(complete(6, 0.5, 0.5, 0.5), state="pruned", left_at=40, reports={40: 0.5})
+    silent = complete(7, 3.0, 3.0, 3.0)
+    runs = [complete(3, 6.0, 6.0, confirms=1), complete(4, 7.5, 8.5, confirms=2)]
+    history = history_of(*trials, late, early, silent, confirmations=runs, env_steps=100, confirm_env_steps=80)
+    alike = at_confirmed_length(history)
+    assert (alike.env_steps, alike.confirms_apart) == (80, False)
+    assert [(each.number, each.state, each.value) for each in alike.trials] == [
+        (0, "complete", 1.0), (1, "complete", 7.0), (2, "complete", 8.0), (5, "complete", 6.5), (6, "pruned", 0.5),
+    ]  # fmt: skip
+    verdict = judge(history)
+    assert verdict.pick is not None
+    assert verdict.confirmation is not None
+    assert (verdict.pick.number, verdict.pick.value) == (2, 9.0), "its value in the search"
+    assert verdict.finalists_alone
+    assert [(each.number, each.value) for each in verdict.ranked] == [(2, 8.0), (1, 6.0)]
+    assert np.isnan(verdict.confirmation.bias), "values after 100 and 80 steps cannot be compared"
+    assert {each.params["x"] for each in verdict.estimated} == {0, 5, 6}
+    assert max(each.value for each in verdict.estimated) <= 6.5
+    assert unconfirmed(history, lambda: verdict) == []
+    assert at_confirmed_length(replace(history, confirm_env_steps=None)).trials == history.trials
 
 
 def test_search_chooses_where_all_longer_runs_failed():
