@@ -216,7 +216,7 @@ def shortened_text(spec: StudySpec, planned: int) -> str:
         planned: The planned environment steps.
     """
     return (
-        f"The budget of {_limit_text(spec)} was spent before the finalists had ended: they are judged by their last "
+        f"the budget of {_limit_text(spec)} was spent before the finalists had ended; they are judged by their last "
         f"common report, after {spec.confirm_budget:,} of {planned:,} environment steps."
     )
 

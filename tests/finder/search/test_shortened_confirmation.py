@@ -144,7 +144,7 @@ def test_finalists_are_judged_by_their_last_common_report(notes: Notes) -> None:
         assert [each.number for each in found.confirmed] == [1, 0]
         assert notes.ends == ["complete"] * 5
         assert notes.notes == [
-            "The budget of 1 minute was spent before the finalists had ended: they are judged by their last common "
+            "the budget of 1 minute was spent before the finalists had ended; they are judged by their last common "
             "report, after 2,500 of 5,000 environment steps."
         ]
 
