@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -103,6 +103,19 @@ class KerasAgent(MutableAgent):
         raise ConfigurationError(
             f"An agent ({type(self).__name__}) cannot be copied: make another one by agents.make, or load it from a "
             "checkpoint by agents.load_agent."
+        )
+
+    def __copy__(self) -> Self:
+        """Return an agent with the same networks, to make a member of a population or other networks from."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Raise `ConfigurationError`: an unpickled agent would not train its weights."""
+        raise ConfigurationError(
+            f"An agent ({type(self).__name__}) cannot be pickled: save a checkpoint of its trainer, and "
+            "load it by agents.load_agent; or pass an AgentSpec to another process, which makes an agent of its own."
         )
 
     @property

@@ -121,7 +121,10 @@ def find(place: str | Path, *, best: bool = False) -> Path:
     Raises:
         ConfigurationError: There is none.
     """
-    place = Path(place)
+    try:
+        place = Path(place)
+    except TypeError:
+        raise ConfigurationError(f"A checkpoint is {place!r}: give the path of a file or a folder.") from None
     if place.is_file():
         if best:
             raise ConfigurationError(f"{place} is a single checkpoint: give a folder to find the best one.")

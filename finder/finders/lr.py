@@ -15,12 +15,12 @@ from agents.errors import ConfigurationError, check_whole
 from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
 from finder.budgets.dry_run import refuse_dry_run
-from finder.range_test.arguments import given_rates, run_seeds
+from finder.range_test.arguments import rates_of_grid, run_seeds
 from finder.range_test.curve import trim
 from finder.range_test.figures import plot_change, plot_sweep
 from finder.range_test.metric import Metric, MetricName, curve_metric
 from finder.range_test.pooling import agreed, pool_results
-from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
+from finder.range_test.range_test import RangeTestResult, check_sweep, range_test
 from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.results.search_result import SearchResult, finder_repr, loss_figure
 from finder.search.display import progress_disabled
@@ -102,9 +102,9 @@ class LRFinder:
     @renamed_arguments(metrics="metric", params="fixed")
     def grid(
         self,
-        start_lr: float = 1e-5,
-        end_lr: float = 1e-1,
-        n_rates: int = 16,
+        start_lr: float | None = None,
+        end_lr: float | None = None,
+        n_rates: int | None = None,
         *,
         env_steps: int | None = None,
         episodes: int | None = None,
@@ -137,10 +137,10 @@ class LRFinder:
             **options: See `StudyOptions`.
 
         Raises:
-            ConfigurationError: Rates are out of range, or a name is unknown.
+            ConfigurationError: Rates are out of range, or beside `rates`; or a name is unknown.
             StudyError: The storage cannot be opened, or has another study of this name.
         """
-        candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(given_rates("rates", rates))
+        candidates = rates_of_grid(start_lr, end_lr, n_rates, rates)
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else self.spec.with_common_rate()
         if metric is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
 from agents.errors import ConfigurationError
+from finder.range_test.range_test import evenly_spaced
 from studies.spaces.spaces import LARGEST
 from studies.spec.fields import MOST_SEEDS
 
@@ -36,6 +37,33 @@ def run_seeds(seeds: Any, first: int) -> tuple[int, ...]:
             f"{LARGEST}, got {seeds!r}."
         )
     return numbers
+
+
+def rates_of_grid(
+    start_lr: float | None, end_lr: float | None, n_rates: int | None, rates: Sequence[float] | None
+) -> list[float]:
+    """Return the rates of a grid in ascending order: the given ones, or evenly spaced ones on a log axis.
+
+    Args:
+        start_lr: Smallest rate. Defaults to 1e-5.
+        end_lr: Largest rate. Defaults to 1e-1.
+        n_rates: Number of rates. Defaults to 16.
+        rates: The rates, instead of the others.
+
+    Raises:
+        ConfigurationError: Rates are out of range, or given in both ways.
+    """
+    if rates is None:
+        return evenly_spaced(
+            1e-5 if start_lr is None else start_lr,
+            1e-1 if end_lr is None else end_lr,
+            16 if n_rates is None else n_rates,
+        )
+    if (start_lr, end_lr, n_rates) != (None, None, None):
+        raise ConfigurationError(
+            "rates was given with start_lr, end_lr or n_rates: give either the rates or their range."
+        )
+    return sorted(given_rates("rates", rates))
 
 
 def given_rates(name: str, rates: Any) -> list[float]:

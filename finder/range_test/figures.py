@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
+from agents.errors import ConfigurationError
 from finder.range_test.curve import changes, smooth
 from finder.range_test.suggestion import Suggestion
 from studies.figures.range_tests import Band, add_runs, mark_suggestion
@@ -30,6 +32,13 @@ def plot_change(
     """Draw the change of a moving average per decade of the learning rate; the arguments are those of `plot_sweep`."""
     change: Sequence[float] = list(changes(rates, smooth(values, sma))) if len(rates) > 1 else []
     return plot_sweep(rates[1:], change[1:], f"{of} change", y_lim=y_lim)
+
+
+def check_limits(y_lim: Any) -> None:
+    """Raise `ConfigurationError` for limits of an axis that are not two finite numbers."""
+    is_pair = isinstance(y_lim, Sequence) and not isinstance(y_lim, str) and len(y_lim) == 2
+    if not is_pair or not all(isinstance(end, Real) and math.isfinite(end) for end in y_lim):
+        raise ConfigurationError(f"y_lim is {y_lim!r}: give the lower and the upper limit, such as (0.0, 500.0).")
 
 
 def plot_sweep(
@@ -75,6 +84,7 @@ def plot_sweep(
     if rates:
         figure.update_xaxes(**log_axis(rates))
     if y_lim is not None:
+        check_limits(y_lim)
         figure.update_yaxes(range=list(y_lim))
     if suggestion is not None and suggestion.rate is not None:
         annotate_rate(figure, suggestion.rate, f"suggested: {rate_text(suggestion.rate)}", rates)

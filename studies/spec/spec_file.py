@@ -61,7 +61,10 @@ def read_file(path: str | PathLike[str]) -> StudyFile:
     Raises:
         StudyError: If the file cannot be read or is not TOML.
     """
-    file = Path(path)
+    try:
+        file = Path(path)
+    except TypeError:
+        raise StudyError(f"the file of a study is {path!r}: give the path of its TOML file.") from None
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -216,3 +217,13 @@ def test_agent_that_infers_target_network_cannot_be_member() -> None:
         trainer.train(env_steps=12)
     with agents.Trainer(Population(spec, [{}, {}])) as trainer, pytest.raises(NotMappableError, match="'target'"):
         trainer.train(env_steps=12)
+
+
+def test_agents_are_not_pickled() -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot be pickled: save a checkpoint of its trainer"):
+        pickle.dumps(agents.make(Own, "CartPole-v1"))
+
+
+def test_checkpoint_is_a_path() -> None:
+    with pytest.raises(ConfigurationError, match=r"A checkpoint is 3: give the path of a file or a folder"):
+        agents.load_agent(3)  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fakes import SMALL_PPO
 
@@ -31,6 +33,12 @@ def found(metric: Metric = "return", losses: tuple[float, ...] = LOSSES) -> LRFi
         reason="every rate was tried",
     )
     return finder
+
+
+@pytest.mark.parametrize("y_lim", [3, (1.0,), "ab", (0.0, float("nan")), ("0", "1")])
+def test_limits_of_an_axis_are_two_numbers(y_lim: Any):
+    with pytest.raises(ConfigurationError, match="give the lower and the upper limit"):
+        found().plot_loss_change(y_lim=y_lim)
 
 
 def test_plots_show_each_value_at_its_rate():
