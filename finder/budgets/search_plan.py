@@ -181,7 +181,7 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
     again = ""
-    if spec.confirms_apart and (finalists := finalists_text(spec)):
+    if spec.confirms_longer and (finalists := finalists_text(spec)):
         longer = as_long if spec.confirm_budget == spec.horizon else ""
         again = f", then {finalists} with {spec.confirm_budget:,}{longer}"
     return (
@@ -208,16 +208,16 @@ def unfinished_text(spec: StudySpec, n_left: int) -> str:
     )
 
 
-def shortened_text(spec: StudySpec, planned: int) -> str:
-    """Return a sentence about finalists that were stopped for the budget, and are judged by the reports before.
+def stopped_text(spec: StudySpec, env_steps: int) -> str:
+    """Return a sentence about finalists that were stopped for the budget, and are judged by their last common report.
 
     Args:
-        spec: The study, with the environment steps of their runs up to there.
-        planned: The planned environment steps.
+        spec: The study.
+        env_steps: Environment steps of that report.
     """
     return (
         f"the budget of {_limit_text(spec)} was spent before the finalists had ended; they are judged by their last "
-        f"common report, after {spec.confirm_budget:,} of {planned:,} environment steps."
+        f"common report, after {env_steps:,} of {spec.confirm_budget:,} environment steps."
     )
 
 
@@ -291,7 +291,7 @@ def _pruning(plan: SearchPlan) -> str:
 def _confirmation(spec: StudySpec) -> str:
     if not (again := finalists_text(spec)):
         return "none"
-    longer = f", {spec.confirm_budget:,} environment steps each" if spec.confirms_apart else ""
+    longer = f", {spec.confirm_budget:,} environment steps each" if spec.confirms_longer else ""
     return f"{again} again on {counted(spec.confirm_seeds, 'further seed')}{longer}"
 
 

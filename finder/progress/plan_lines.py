@@ -75,7 +75,7 @@ def _confirmation_text(study: OpenStudy) -> str:
 
 def longer_text(study: OpenStudy) -> str:
     """Return the environment steps of the runs that confirm, if these are longer; empty otherwise."""
-    return f" × {study.spec.confirm_budget:,} environment steps" if study.spec.confirms_apart else ""
+    return f" × {study.spec.confirm_budget:,} environment steps" if study.spec.confirms_longer else ""
 
 
 def _means(study: OpenStudy, where_run: str) -> str:

@@ -1,15 +1,14 @@
-"""Reports of the finalists that this process confirms: a budget that is spent before their ends judges by them."""
+"""Reports of the finalists that this process confirms: if the budget stops them, they are judged by their last one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from studies.statistics.values import mean_of_seeds
+from studies.spaces.spaces import Json
 
-if TYPE_CHECKING:
-    from finder.trials.trial import Outcome
+LEAST_SHARE = 0.75
+"""Share of the runs of a search after which finalists that are stopped are judged."""
 
 
 class ConfirmationReports:
@@ -34,35 +33,29 @@ class ConfirmationReports:
         """Forget a trial."""
         self._reports.pop(number, None)
 
-    def at_last_common(self, stopped: Mapping[int, Outcome], least: int) -> dict[int, Outcome]:
-        """Return the outcomes of stopped trials at the last report that all of them have made.
+    def last_common(self, stopped: Collection[int], budget: int) -> dict[int, dict[str, Json]]:
+        """Return the last report that all stopped trials have made, as an attribute of each (`STOPPED_ATTR`).
+
+        In replays of tables of finished runs, finalists that were stopped after three quarters of the runs of a search
+        choose better than the search itself, and after half of them worse (benchmarks/results/stopped.md).
 
         Args:
-            stopped: The trials, with their interrupted outcomes.
-            least: Smallest number of environment steps. Trials without a report from there on are left out.
+            stopped: The trials. Those without a report after `LEAST_SHARE` of the runs of the search are left out.
+            budget: Environment steps of each run of the search.
+
+        Returns:
+            Trial -> attribute; none if there is no such report.
         """
-        later = {number: _from(self._reports[number], least) for number in stopped}
-        reached = {number: own for number, own in later.items() if own}
-        common = _common(reached.values())
-        if common is None:
-            return {}
-        return {
-            number: replace(
-                stopped[number],
-                state="complete",
-                reason="",
-                env_steps=common,
-                value=float(mean_of_seeds(list(own[common].values()))),
-                seed_values=own[common],
-            )
-            for number, own in reached.items()
+        least = math.ceil(LEAST_SHARE * budget)
+        later = {
+            number: {at: values for at, values in self._reports[number].items() if at >= least} for number in stopped
         }
-
-
-def _from(reports: Mapping[int, dict[int, float]], least: int) -> dict[int, dict[int, float]]:
-    return {env_steps: values for env_steps, values in reports.items() if env_steps >= least}
-
-
-def _common(reports: Collection[Mapping[int, dict[int, float]]]) -> int | None:
-    """Return the environment steps of the last report that all trials have made; None without one."""
-    return max(set.intersection(*map(set, reports)), default=None) if reports else None
+        reached = {number: reports for number, reports in later.items() if reports}
+        common = set.intersection(*map(set, reached.values())) if reached else set()
+        if not common:
+            return {}
+        at = max(common)
+        return {
+            number: {"env_steps": at, "values": {str(seed): value for seed, value in reports[at].items()}}
+            for number, reports in reached.items()
+        }

@@ -86,8 +86,7 @@ class StudyOptions(TypedDict, total=False):
             budget of the whole search to 2 to 16. `tune` confirms the baseline beside them.
         confirm_seeds: Number of further seeds. Defaults to 5.
         confirm_env_steps: Environment steps of each of these runs. If they are longer than those of the search, they
-            choose the pick alone, and its value is that of the longer runs. Defaults to as many as in the search; if
-            `minutes` are spent before they have ended, to those of their last common report.
+            choose the pick alone, and its value is that of the longer runs. Defaults to as many as in the search.
         callbacks: Factories of the callbacks of each run, which are called without arguments: classes of
             `agents.Callback`, functions, ``"module:Class"`` or ``"file.py:Class"``. Their custom metrics
             become the attribute `custom_metrics` of the trial: mean, min and max over the last part of training.

@@ -19,7 +19,7 @@ from agents.errors import ConfigurationError
 from agents.processes.interrupts import is_interrupt_deferred
 from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import Limit
-from finder.budgets.search_plan import shortened_text
+from finder.budgets.search_plan import stopped_text
 from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
 from finder.search.object_resolver import ObjectResolver, with_stretched_schedules
@@ -217,9 +217,8 @@ class Search:
         return True
 
     def _end_budget(self) -> None:
-        planned = self.spec.confirm_budget
-        if self.listener.end_stopped():
-            self._observer.budget_spent(shortened_text(self.spec, planned))
+        if judged_at := self.listener.end_stopped():
+            self._observer.budget_spent(stopped_text(self.spec, judged_at))
         if text := self._budget.end():
             self._observer.budget_spent(text)
 

@@ -22,10 +22,8 @@ from studies.database.fencing import LeaseLostError
 from studies.database.retries import StorageAwayError
 from studies.judging.confirmation import confirmed_seeds, interrupted_steps, unconfirmed
 from studies.spec.attributes import is_confirmation, is_paused
-from studies.spec.budget_rules import shortest_confirmation
 from studies.spec.scheduler_names import is_population_based, prunes_trials
 from studies.study.budget_attributes import (
-    given_fields,
     has_ended,
     is_confirming,
     store_chosen_finalists,
@@ -38,6 +36,7 @@ from studies.study.time_spent import store_seconds
 if TYPE_CHECKING:
     from finder.trials.trial import Outcome, TrialSpec
     from studies.recording.recorder import Recorder
+    from studies.spaces.spaces import Json
     from studies.study.study import OpenStudy
 
 STORE_SECONDS = 30.0
@@ -150,15 +149,8 @@ class SearchBudget:
         """Return whether an interrupted trial confirms another one, and was stopped because the budget is spent."""
         return False
 
-    def shorten_confirmation(self, stopped: Mapping[int, Outcome]) -> dict[int, Outcome]:
-        """Shorten the runs that confirm to the last common report of those that were stopped, if it is late enough.
-
-        Args:
-            stopped: Trials of `stops_confirmation`, with their interrupted outcomes.
-
-        Returns:
-            The outcomes of those that are complete now; the others remain interrupted.
-        """
+    def last_common_report(self, stopped: Collection[int]) -> dict[int, dict[str, Json]]:
+        """Return the attributes by which trials of `stops_confirmation` are judged; see `ConfirmationReports`."""
         return {}
 
     def end(self) -> str:
@@ -329,22 +321,11 @@ class KeptBudget(SearchBudget):
     def stops_confirmation(self, number: int) -> bool:
         return self._limit.is_spent and number in self._reports
 
-    def shorten_confirmation(self, stopped: Mapping[int, Outcome]) -> dict[int, Outcome]:
+    def last_common_report(self, stopped: Collection[int]) -> dict[int, dict[str, Json]]:
         spec = self._study.spec
-        if spec.env_steps is None or not self._may_shorten:
+        if spec.env_steps is None or spec.metrics or is_population_based(spec.pruner):
             return {}
-        complete = self._reports.at_last_common(stopped, least=shortest_confirmation(spec.env_steps))
-        if complete:
-            self._set_counts(confirm_env_steps=next(iter(complete.values())).env_steps)
-        return complete
-
-    @property
-    def _may_shorten(self) -> bool:
-        """Return whether the runs that confirm may become shorter: no others have been made, or are being made."""
-        study, others = self._study, self._recorder.n_confirming_elsewhere
-        if confirmed_seeds(study) or others or "confirm_env_steps" in given_fields(study):
-            return False
-        return not study.spec.metrics and not is_population_based(study.spec.pruner)
+        return self._reports.last_common(stopped, spec.env_steps)
 
     def end(self) -> str:
         if self._sure_seeds is not None and unconfirmed(self._study):

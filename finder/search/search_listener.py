@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agents.processes.interrupts import is_interrupt_deferred
 from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, INTERRUPTED, PAUSED, BudgetSpent, Outcome, outcome_attrs
 from studies.database.retries import interrupt_of
 from studies.schedulers.scheduler import Action
-from studies.spec.attributes import CONFIRM_STEPS_ATTR
+from studies.spec.attributes import STOPPED_ATTR
 from studies.spec.scheduler_names import pauses_trials, prunes_trials
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from studies.database.records import Ask, EpisodeRecord
     from studies.population_based.population_based import Perturbation
     from studies.recording.recorder import Recorder
+    from studies.spaces.spaces import Json
 
 _REASONS = {Action.STOP: FELL_BEHIND, Action.PAUSE: PAUSED}
 """Decision of the scheduler -> reason to stop a trial."""
@@ -103,18 +103,19 @@ class SearchListener:
         else:
             self._record_end(number, outcome)
 
-    def end_stopped(self) -> bool:
-        """End the confirmations that the spent budget has stopped; return whether any is complete after fewer steps."""
-        stopped, self._stopped = self._stopped, {}
-        complete = self._budget.shorten_confirmation(stopped)
-        for number, outcome in stopped.items():
-            if number in complete:
-                self._record_end(number, complete[number], {CONFIRM_STEPS_ATTR: complete[number].env_steps})
-            else:
-                self._record_end(number, outcome)
-        return bool(complete)
+    def end_stopped(self) -> int:
+        """End the confirmations that the spent budget has stopped, as interrupted.
 
-    def _record_end(self, number: int, outcome: Outcome, further: Mapping[str, Any] = MappingProxyType({})) -> None:
+        Returns:
+            Environment steps of the report by which they are judged meanwhile; 0 if they are not.
+        """
+        stopped, self._stopped = self._stopped, {}
+        judged = self._budget.last_common_report(stopped)
+        for number, outcome in stopped.items():
+            self._record_end(number, outcome, judged.get(number))
+        return max((own["env_steps"] for own in judged.values()), default=0)
+
+    def _record_end(self, number: int, outcome: Outcome, stopped: dict[str, Json] | None = None) -> None:
         if outcome.state == "failed" and outcome.failure != "diverged" and self._is_interrupted():
             # The signal may have ended a simulator of the environment too, whose failure is none of the trial.
             outcome = replace(outcome, state="interrupted", reason=INTERRUPTED, traceback="")
@@ -126,7 +127,7 @@ class SearchListener:
         ask = self._asked.pop(number, None)
         seconds += ask.wall_seconds if ask is not None else 0.0
         attrs = outcome_attrs(outcome, was_paused=ask is not None and ask.was_paused)
-        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **attrs, **further}
+        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **attrs}
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":
             self._recorder.completed(number, value, outcome.seed_values, extra)
@@ -138,7 +139,7 @@ class SearchListener:
         elif outcome.state == "failed":
             self._recorder.failed(number, outcome.reason, outcome.traceback, extra, kind=outcome.failure)
         else:
-            self._recorder.interrupted(number)
+            self._recorder.interrupted(number, None if stopped is None else {STOPPED_ATTR: stopped})
         self._observer.trial_ended(number, outcome)
         self._budget.trial_ended(number, env_steps, outcome)
         self._checkpoints.tidy(self._recorder)

@@ -200,7 +200,7 @@ def value_line(study: OpenStudy, pick: Recommendation) -> str:
     expected = f"; expected {interval} (95%)" if interval else ""
     if pick.confirmed_by is None:
         return f"{value} in the search, over {pick.seeds_text}{expected}"
-    if study.spec.confirms_apart:
+    if pick.value_env_steps != study.spec.env_steps:
         runs = f" in runs of {pick.value_env_steps:,} environment steps"
         return f"{value} confirmed over {pick.seeds_text}{runs}{expected}"
     return f"{value} confirmed over {pick.seeds_text}{expected}; in the search {number_text(pick.tuning_value)}"

@@ -18,7 +18,7 @@ from studies.analysis.remedies import (
     repeat_search,
 )
 from studies.analysis.status import StudyStatus, abandoned_trials, study_status
-from studies.judging.confirmation import Verdict
+from studies.judging.confirmation import Verdict, confirmed_seeds
 from studies.judging.distinct_schedules import distinct_first
 from studies.judging.judgement import finalists, untried
 from studies.judging.learning_rate_estimate import cost_text
@@ -66,13 +66,12 @@ def doubts(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reaso
     """
     now = study_status(study)
     found_reasons = [
-        _unfinished(study, now),
+        _unfinished(study, found, now),
         _of_different_losses(study),
         _too_few(study, found, now),
         _refuted(pick, found),
         _defeated(study, pick, found),
         _one_seed(study, found),
-        _stopped(study, found),
         _rate(study, pick, found),
         _short(study, pick),
         _unconfirmed(study, pick, found),
@@ -80,12 +79,16 @@ def doubts(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reaso
     return [reason for reason in found_reasons if reason is not None]
 
 
-def _unfinished(study: OpenStudy, now: StudyStatus) -> Reason | None:
+def _unfinished(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | None:
     if now.complete and now.n_again <= MISSING * now.n_total:
         return None
     if now.complete:
         text = f"{now.n_again} of {counted(now.n_total, 'trial')} failed and will run again: this may change"
         return Reason(text=text, remedy=repeat_search("runs them again"))
+    if found.confirm_env_steps is not None and found.confirmed and now.n_unconfirmed and not confirmed_seeds(study):
+        reached = f"{found.confirm_env_steps:,} of {study.spec.confirm_budget:,} environment steps"
+        text = f"the finalists were stopped after {reached}: this may change"
+        return Reason(text=text, remedy=repeat_search("runs them to the end"))
     if (n := now.n_unconfirmed) and now.n_ended >= now.n_total:
         text = f"{counted(n, 'finalist')} {are(n)} not confirmed on further seeds yet: this may change"
         return Reason(text=text, remedy=repeat_search("confirms them"))
@@ -112,8 +115,7 @@ def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | Non
         if n and different_schedules(study, found) == 1:
             return Reason(text="all complete trials have the same schedule, so there is nothing to compare it with")
         which = "only one" if n else "none"
-        length = "shorter" if study.spec.confirm_budget < study.spec.budget else "longer"
-        runs = f"the {length} runs" if study.spec.confirms_apart else "the runs on further seeds"
+        runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
         text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
         if n and study.spec.confirm == 1:
             is_beside = any(each.number == found.baseline_only for each in found.ranked)
@@ -190,7 +192,7 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     Where three further seeds confirmed the pick, or two in longer runs, a safe one is hardly ever far from the best
     with one seed for each trial (benchmarks/results/designs.md). That was not replayed for population-based training.
     """
-    can_exclude = study.spec.confirms_apart or not is_population_based(study.spec.pruner)
+    can_exclude = study.spec.confirms_longer or not is_population_based(study.spec.pruner)
     if found.finalists_alone and can_exclude:
         least = 2 if study.spec.confirms_longer else TESTED
         n_seeds = [each.held_out.n_seeds for each in found.confirmed]
@@ -204,18 +206,6 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
         return None
     text = "each trial has one seed, which cannot exclude luck"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))
-
-
-def _stopped(study: OpenStudy, found: Verdict) -> Reason | None:
-    """Return the doubt of finalists whose runs a spent budget has stopped before those of the search would have ended.
-
-    The trial that is the best then is another one than at the end in many cases (`shortest_confirmation`).
-    """
-    spec = study.spec
-    if not found.finalists_alone or not spec.confirms_apart or spec.confirms_longer:
-        return None
-    text = f"the finalists were stopped after {spec.confirm_budget:,} of {spec.budget:,} environment steps"
-    return Reason(text=text, remedy=longer_runs(spec, spec.budget))
 
 
 def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:

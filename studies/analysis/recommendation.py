@@ -228,7 +228,7 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
         seed_values=values,
         n_seeds=judged_on.n_seeds or 1,
         confirmed_by=None if confirmation is None else confirmation.runs[-1].number,
-        value_env_steps=_env_steps(study, confirmed=confirmation is not None),
+        value_env_steps=study.spec.env_steps if confirmation is None else found.confirm_env_steps,
         tuning_value=winner.value,
         direction=study.direction,
         rate=rate,
@@ -252,12 +252,6 @@ def is_interval_known(rate: LearningRateEstimate, low: float) -> bool:
         low: Lower end of the interval of the pick's value; NaN if it is unknown.
     """
     return math.isfinite(low) and rate.cause != "not told apart"
-
-
-def _env_steps(study: OpenStudy, *, confirmed: bool) -> int | None:
-    if study.spec.env_steps is None:
-        return None
-    return study.spec.confirm_budget if confirmed else study.spec.env_steps
 
 
 def _beginning(study: OpenStudy, trial: FrozenTrial) -> tuple[FrozenTrial, Schedule]:

@@ -67,9 +67,9 @@ def more_seeds(spec: StudySpec, n: int) -> Remedy:
 def longer_runs(spec: StudySpec, budget: int) -> Remedy:
     """Return the search with this budget for each run, which is another study.
 
-    Where runs that confirm are not as long as those of the search, they are those that decide, and join the study.
+    Where runs that confirm are longer than those of the search, they are those that decide, and join the study.
     """
-    if spec.confirms_apart and budget >= spec.budget:
+    if spec.confirms_longer and budget >= spec.budget:
         purpose = f"finalists in runs of {budget:,} environment steps; they join the study"
         return Remedy(changes=(("confirm_env_steps", budget),), purpose=purpose)
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
@@ -95,7 +95,7 @@ def within_limit(spec: StudySpec, remedy: Remedy, given: Collection[str] = ()) -
     """
     changes, purpose = dict(remedy.changes), remedy.purpose
     if not spec.has_limit:
-        if spec.confirms_apart and remedy.joins and changes:  # the command that began the study may have had another
+        if spec.confirms_longer and remedy.joins and changes:  # the command that began the study may have had another
             changes.setdefault("confirm_env_steps", spec.confirm_env_steps)
         return replace(remedy, changes=tuple(changes.items()))
     if "n_trials" in changes and "n_trials" not in given:

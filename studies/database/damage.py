@@ -13,7 +13,14 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from studies.errors import StudyError
 from studies.spaces.numbers import is_number
-from studies.spec.attributes import CONFIRMS_ATTR, FAILURE_ATTR, REASON_ATTR, RUNG_ATTR, TRACEBACK_ATTR
+from studies.spec.attributes import (
+    CONFIRMS_ATTR,
+    FAILURE_ATTR,
+    REASON_ATTR,
+    RUNG_ATTR,
+    STOPPED_ATTR,
+    TRACEBACK_ATTR,
+)
 
 RESTORE = "Restore the storage from a copy, or remove what is damaged with a tool of its database."
 """Advice for a damaged storage."""
@@ -72,6 +79,10 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_report(value: Any) -> bool:
+    return _is_table(value) and isinstance(value.get("env_steps"), int) and _are_seeds(value.get("values"))
+
+
 def _are_seeds(value: Any) -> bool:
     return isinstance(value, dict) and all(
         seed.removeprefix("-").isdecimal() and is_number(number) for seed, number in value.items()
@@ -94,6 +105,7 @@ _MAY_BE: Mapping[str, Callable[[Any], bool]] = {
     REASON_ATTR: _is_text,
     TRACEBACK_ATTR: _is_text,
     RUNG_ATTR: _is_table,
+    STOPPED_ATTR: _is_report,
 }
 """Attribute of a trial -> predicate of valid values."""
 

@@ -35,7 +35,7 @@ from studies.figures.theme import (
     shade_interval,
     value_title,
 )
-from studies.judging.judgement import Verdict
+from studies.judging.confirmation import Verdict, verdict
 from studies.judging.learning_rate_estimate import LearningRateEstimate
 from studies.spaces.numbers import is_number
 from studies.spaces.spaces import Fixed
@@ -203,7 +203,7 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
         _add_line(figure, line, palette[line.label], data.connected)
     _add_stopped(figure, data)
     if data.confirmed:
-        _add_confirmed(figure, data.confirmed, confirmed_text(study.spec))
+        _add_confirmed(figure, data.confirmed, confirmed_text(study.spec, verdict(study)))
     if data.pick is not None:
         _mark_pick(figure, data.pick, data.pick_label, rates)
     if data.finding is not None and data.finding.name == data.param:

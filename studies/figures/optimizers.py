@@ -24,6 +24,7 @@ from studies.figures.theme import (
     shortened,
     value_title,
 )
+from studies.judging.confirmation import Verdict, verdict
 from studies.judging.ranking import Ranked
 from studies.study.study import OpenStudy, check_open
 from studies.words import interval_text, over_seeds_text, param_text, params_text, spread_text
@@ -154,7 +155,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
         share = (row.best.value - low) / (high - low)
         side = "left" if share > 0.8 else "right" if share < 0.2 else "center"  # the text is placed inwards
         _add_row(figure, row, y, ACCENT if row.is_pick else PALETTE[0], side)
-    legend = _legend(data.rows, study.spec)
+    legend = _legend(data.rows, study.spec, verdict(study))
     for label, marker in legend:
         figure.add_scatter(x=[None], y=[0], mode="markers", name=label, marker=marker)
     figure.update_yaxes(
@@ -175,7 +176,7 @@ def _place_text(row: RankingRow, y: int) -> str:
     return "" if row.place == y + 1 else f" (place {row.place})"
 
 
-def _legend(rows: tuple[RankingRow, ...], spec: StudySpec) -> list[tuple[str, dict[str, Any]]]:
+def _legend(rows: tuple[RankingRow, ...], spec: StudySpec, found: Verdict) -> list[tuple[str, dict[str, Any]]]:
     """Return the kinds of marks of these rows with their names; with one seed there are neither dots nor intervals."""
     n_seeds = len(spec.seeds)
     marks: list[tuple[str, dict[str, Any]]] = [
@@ -187,7 +188,7 @@ def _legend(rows: tuple[RankingRow, ...], spec: StudySpec) -> list[tuple[str, di
         bar = {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": rgba(PALETTE[0], 0.3)}}
         marks.append(("95% interval in the search", bar))
     if any(row.further is not None for row in rows):
-        marks.append((confirmed_text(spec), CONFIRMED_MARKER))
+        marks.append((confirmed_text(spec, found), CONFIRMED_MARKER))
     return marks
 
 

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from studies.words import failure_word, over_seeds_text, rate_text
 
 if TYPE_CHECKING:
+    from studies.judging.judgement import Verdict
     from studies.spec.spec import StudySpec
 
 PALETTE = (
@@ -188,13 +189,13 @@ CONFIRMED_MARKER = {"symbol": "diamond-open", "size": 9, "color": "#059669", "li
 """Marker of the values of confirmed finalists."""
 
 
-def confirmed_text(spec: StudySpec) -> str:
-    """Return the legend of the values of confirmed finalists, with the environment steps of longer runs.
+def confirmed_text(spec: StudySpec, found: Verdict) -> str:
+    """Return the legend of the values of confirmed finalists, with the environment steps of longer or shorter runs.
 
     One further seed has no interval.
     """
-    longer = f", {spec.confirm_budget:,} steps" if spec.confirms_apart else ""
-    return f"further seed{longer}" if spec.confirm_seeds == 1 else f"further seeds{longer}, 95% interval"
+    steps = f", {found.confirm_env_steps:,} steps" if found.confirms_apart else ""
+    return f"further seed{steps}" if spec.confirm_seeds == 1 else f"further seeds{steps}, 95% interval"
 
 
 def error_bars(values: Sequence[float], lows: Sequence[float], highs: Sequence[float], **style: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from studies.judging.ranking import Candidate
 from studies.judging.return_bounds import confirmation_bounds, return_bounds
 from studies.judging.robust_choice import PrunedEstimate
 from studies.judging.search_history import history_of, is_as_long_as_now, result_of
-from studies.spec.attributes import CONFIRMS_ATTR, seed_values
+from studies.spec.attributes import CONFIRMS_ATTR, seed_values, stopped_values
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -66,8 +66,10 @@ _VERDICTS: WeakKeyDictionary[optuna.Study, tuple[object, Verdict]] = WeakKeyDict
 
 def verdict(study: OpenStudy) -> Verdict:
     """Return the trial to use, ties, and results on further seeds."""
-    ended = tuple((trial.number, trial.state) for trial in study.all_trials() if trial.state.is_finished())
-    now = (study.spec, ended)
+    trials = study.all_trials()
+    ended = tuple((trial.number, trial.state) for trial in trials if trial.state.is_finished())
+    stopped = tuple((trial.number, report[0]) for trial in trials if (report := stopped_values(trial)))
+    now = (study.spec, ended, stopped)
     before = _VERDICTS.get(study.study)
     if before is None or before[0] != now:
         bounds = return_bounds(study)

@@ -64,7 +64,7 @@ def with_search_as_rung(
 def at_confirmed_length(history: SearchHistory) -> SearchHistory:
     """Return a history whose trials have their values after as many environment steps as those that confirm.
 
-    Trials without a report there are left out. Runs as long as those that confirm are returned as they are.
+    Values between two reports are interpolated. Runs as long as those that confirm are returned as they are.
 
     Args:
         history: The search, whose runs are not shorter than those that confirm.
@@ -77,9 +77,11 @@ def at_confirmed_length(history: SearchHistory) -> SearchHistory:
         left = trial.left_at or 0
         if trial.state != "complete" and not (trial.state == "pruned" and left >= at):
             trials.append(trial)
-        elif at in trial.reports:
-            before = {steps: value for steps, value in trial.reports.items() if steps <= at}
-            trials.append(replace(trial, state="complete", value=trial.reports[at], reports=before))
+        elif trial.reports:
+            steps = sorted(trial.reports)
+            value = float(np.interp(at, steps, [trial.reports[step] for step in steps]))
+            before = {step: trial.reports[step] for step in steps if step < at} | {at: value}
+            trials.append(replace(trial, state="complete", value=value, reports=before))
     return replace(history, trials=trials, env_steps=at)
 
 

@@ -80,6 +80,9 @@ class Verdict:
             (`SearchHistory.finalists_decide`).
         baseline_only: Number of the trial that is confirmed as the baseline only, not as one of the best; None without
             one.
+        confirm_env_steps: Environment steps of the runs on further seeds: those before a spent budget stopped them, if
+            none has ended. None if the budget is in episodes.
+        confirms_apart: Whether these are more or fewer than those of the search, so that values differ.
     """
 
     pick: Ranked | None
@@ -91,6 +94,8 @@ class Verdict:
     rate: LearningRateEstimate | None
     finalists_alone: bool = False
     baseline_only: int | None = None
+    confirm_env_steps: int | None = None
+    confirms_apart: bool = False
 
     @property
     def confirmation(self) -> Confirmed | None:
@@ -200,10 +205,12 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         bounds: Bounds of the values, to which reported intervals are clipped. They do not affect decisions.
         confirming_bounds: The same for the values of the runs that confirm.
     """
+    history = history.as_judged
     direction = history.direction
     runs, refuted = _confirmations(history)
     further = {
-        number: tuple(value for run in own for value in run.seed_values.values()) for number, own in runs.items()
+        number: tuple({seed: value for run in own for seed, value in run.seed_values.items()}.values())
+        for number, own in runs.items()
     }
     tuning = rank(_candidates(history), direction, history.reward_threshold)
     sound, unsound = _sound(history, refuted)
@@ -255,7 +262,8 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
     return Verdict(
         pick=shown, tuning=tuning, ranked=ranked, estimated=estimated, confirmed=confirmed, refuted=refuted, rate=rate,
-        finalists_alone=finalists_alone, baseline_only=baseline_only,
+        finalists_alone=finalists_alone, baseline_only=baseline_only, confirm_env_steps=history.confirm_budget,
+        confirms_apart=history.confirms_apart,
     )  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from optuna.trial import FrozenTrial, TrialState
@@ -21,10 +22,12 @@ from studies.spec.attributes import (
     last_of,
     never_learned,
     seed_values,
+    stopped_values,
 )
 from studies.spec.fields import Direction
 from studies.spec.scheduler_names import is_population_based
 from studies.statistics.drift import measured
+from studies.statistics.values import mean_of_seeds
 from studies.study.schedules import lineages_of
 from studies.words import the_best
 
@@ -89,6 +92,8 @@ class SearchHistory:
             None if there is none.
         reward_threshold: Return from which the environment counts as solved; None if it is unknown, or values are no
             returns.
+        stopped: Confirmations that a spent budget has stopped, complete with the values of their last common report,
+            `left_at`.
     """
 
     trials: Sequence[TrialResult]
@@ -103,6 +108,21 @@ class SearchHistory:
     schedules: Mapping[int, Schedule] = field(default_factory=dict)
     baseline: Mapping[str, Json] | None = None
     reward_threshold: float | None = None
+    stopped: Sequence[TrialResult] = ()
+
+    @property
+    def as_judged(self) -> SearchHistory:
+        """The search that is judged: while no finalist has ended, those that were stopped count as confirmed.
+
+        Their last common report is the end of their runs. Should there be several, that of most finalists counts.
+        """
+        if not self.stopped or any(run.state == "complete" for run in self.confirmations):
+            return self
+        counts = Counter(run.left_at for run in self.stopped)
+        at = max(counts, key=lambda steps: (counts[steps], steps or 0))
+        runs = [run for run in self.stopped if run.left_at == at]
+        diverged = [run for run in self.confirmations if run.state == "diverged"]
+        return replace(self, confirmations=[*diverged, *runs], confirm_env_steps=at, stopped=())
 
     @property
     def baseline_trial(self) -> TrialResult | None:
@@ -181,6 +201,11 @@ def history_of(study: OpenStudy) -> SearchHistory:
         confirmations=[
             _result(spec, spaces, trial) for trial in study.confirmation_trials() if is_as_long_as_now(spec, trial)
         ],
+        stopped=[
+            _stopped(_result(spec, spaces, trial), *found)
+            for trial in study.confirmation_trials()
+            if is_as_long_as_now(spec, trial) and (found := stopped_values(trial))
+        ],
         direction=study.direction,
         n_finalists=spec.confirm,
         further_seeds=held_out_seeds(spec),
@@ -197,6 +222,12 @@ def history_of(study: OpenStudy) -> SearchHistory:
 def result_of(study: OpenStudy, trial: FrozenTrial) -> TrialResult:
     """Return what a trial of a study has shown so far."""
     return _result(study.spec, study.spec.search_space(), trial)
+
+
+def _stopped(trial: TrialResult, env_steps: int, values: Mapping[int, float]) -> TrialResult:
+    """Return a confirmation as if it had ended where it was stopped."""
+    value = float(mean_of_seeds(list(values.values())))
+    return replace(trial, state="complete", value=value, seed_values=values, left_at=env_steps)
 
 
 _STATES: dict[TrialState, ResultState] = {

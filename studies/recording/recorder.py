@@ -240,7 +240,7 @@ class Recorder(RunningStudy):
             trial = self._trials.running_trial(number)
             self._failures.interrupt()
             with self._trials.unless_lost(trial):
-                self._writer.paused(trial, attrs)
+                self._writer.waits(trial, attrs)
             if not self._end_here(number):
                 self._requeue(trial)
 
@@ -283,15 +283,25 @@ class Recorder(RunningStudy):
                 tolerated = True
             self._end(number, failure(reason, traceback, extra, kind=kind), counts=not tolerated)
 
-    def interrupted(self, number: int) -> None:
+    def interrupted(self, number: int, attrs: Mapping[str, Json] | None = None) -> None:
         """Requeue a trial that was interrupted (Ctrl-C), so that it is resumed with the study.
+
+        Args:
+            number: Number of the trial.
+            attrs: Attributes to store before. Defaults to none.
 
         Raises:
             StudyError: If the trial is not running.
         """
         with self._exclusive():
+            if self._end_here(number):
+                return
+            trial = self._trials.running_trial(number)
+            if attrs:
+                with self._trials.unless_lost(trial):
+                    self._writer.waits(trial, attrs)
             if not self._end_here(number):
-                self._requeue(self._trials.running_trial(number))
+                self._requeue(trial)
 
     def _requeue(self, trial: Trial) -> None:
         """Requeue a trial and release its lease."""

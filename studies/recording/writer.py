@@ -181,8 +181,8 @@ class Writer:
             with fenced(self._leases.fence((trial.number,))):
                 trial.set_user_attr(PROMOTED_ATTR, int(env_steps))
 
-    def paused(self, trial: Trial, attrs: Mapping[str, Json]) -> None:
-        """Store that a trial was paused. During an outage it is not: it reaches its rung again when it is resumed."""
+    def waits(self, trial: Trial, attrs: Mapping[str, Json]) -> None:
+        """Store the attributes of a trial that was paused or stopped. During an outage it reaches that step again."""
         if not self.is_cut_off:
             self.flush()
             with fenced(self._leases.fence((trial.number,))):

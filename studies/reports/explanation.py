@@ -160,8 +160,8 @@ def _bias_sentence(study: OpenStudy, found: Verdict) -> str:
     if found.confirmation is None:
         return ""
     confirmation = found.confirmation
-    if study.spec.confirms_apart:
-        runs = "shorter" if study.spec.confirms_longer else "longer"
+    if found.confirms_apart:
+        runs = "shorter" if (found.confirm_env_steps or 0) > study.spec.budget else "longer"
         return f"In the {runs} runs of the search its value was {number_text(confirmation.tuning.value)}."
     means = (
         f"Its value was {number_text(confirmation.tuning.value)} in the search and "

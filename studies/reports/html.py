@@ -132,7 +132,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     title = "Complete trials" if n_best == n_complete else f"The best {n_best} of {n_complete} complete trials"
     title += " in the search" if alone else ""
     title += " and the pick" if len(shown) > n_best else ""
-    title += f", {study.spec.budget_text}" if study.spec.confirms_apart else ""
+    title += f", {study.spec.budget_text}" if facts.verdict.confirms_apart else ""
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
         f"<th>{_text(study.spec.metric_text)}{' ± spread' if compares else ''}</th>"
@@ -175,7 +175,7 @@ def _win_probability(entry: Ranked, pick: Ranked | None, direction: Direction) -
 
 
 def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
-    found, apart = facts.verdict.confirmed, study.spec.confirms_apart
+    found, apart = facts.verdict.confirmed, facts.verdict.confirms_apart
     pick = None if facts.pick is None else facts.pick.number
     if not found:
         return ""
@@ -190,7 +190,7 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
         for each in found
     )
     seeds = counted(study.spec.confirm_seeds, "further seed")
-    seeds += f", {study.spec.confirm_budget:,} environment steps each" if apart else ""
+    seeds += f", {facts.verdict.confirm_env_steps:,} environment steps each" if apart else ""
     bias_head = "" if apart else f'<th title="{_OPTIMISM}">optimism</th>'
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'

@@ -36,6 +36,9 @@ PROMOTED_ATTR = "promoted_from"
 RUNG_ATTR = "values at rungs"
 """Environment steps of a rung -> seed -> value; stored for schedulers that compare single seeds."""
 
+STOPPED_ATTR = "stopped_at"
+"""Last common report of finalists that a spent budget has stopped: its `env_steps`, and the `values` of each seed."""
+
 DIVERGED_ATTR = "diverged"
 """True on a trial that failed because of its parameters, such as a learning rate that is too high."""
 
@@ -198,6 +201,14 @@ def objective_seeds(attributes: Mapping[str, Any]) -> dict[str, dict[int, float]
     """Return the values of the seeds for each objective, from the attributes of a trial; empty without several."""
     stored = attributes.get(OBJECTIVES_ATTR, {})
     return {name: {int(seed): float(value) for seed, value in own.items()} for name, own in stored.items()}
+
+
+def stopped_values(trial: FrozenTrial) -> tuple[int, dict[int, float]] | None:
+    """Return where a spent budget has stopped a confirmation that has not ended since, and the value of each seed."""
+    stopped = trial.user_attrs.get(STOPPED_ATTR)
+    if stopped is None or trial.state.is_finished():
+        return None
+    return int(stopped["env_steps"]), {int(seed): float(value) for seed, value in stopped["values"].items()}
 
 
 def seed_values(trial: FrozenTrial) -> dict[int, float]:

@@ -52,20 +52,10 @@ def _check_confirming_runs(spec: SpecFields, env_steps: int) -> None:
             f"{given} with the scheduler {spec.pruner}, whose schedules are as long as the runs of the search: leave "
             "confirm_env_steps out."
         )
-    if spec.env_steps is not None and env_steps < shortest_confirmation(spec.env_steps):
+    if spec.env_steps is not None and env_steps < spec.env_steps:
         raise StudyError(
             f"{given}, fewer than the {spec.env_steps} of each run of the search (env_steps): give at least as many."
         )
-
-
-def shortest_confirmation(env_steps: int) -> int:
-    """Return the fewest environment steps of a run that confirms a run of so many.
-
-    They are shorter only if the budget of a search was spent before they had ended. After three quarters of their runs,
-    two further seeds choose better among three finalists than the seed of the search does, and after half of them worse
-    (benchmarks/results/stopped.md).
-    """
-    return math.ceil(0.75 * env_steps)
 
 
 def exceeds_horizon(spec: SpecFields) -> str:

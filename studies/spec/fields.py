@@ -211,11 +211,6 @@ class SpecFields(CheckedModel):
     @property
     def confirms_longer(self) -> bool:
         """True if the runs that confirm are longer than those of the search."""
-        return self.confirm_budget > self.budget
-
-    @property
-    def confirms_apart(self) -> bool:
-        """True if the runs that confirm are not as long as those of the search, so that values differ."""
         return self.confirm_budget != self.budget
 
     def search_space(self) -> dict[str, Space]:

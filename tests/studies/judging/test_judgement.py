@@ -221,13 +221,16 @@ def test_runs_of_finalists_that_were_stopped_are_compared_with_the_search_at_the
     ]
     late = replace(complete(5, 9.0, 9.0, 9.0), state="pruned", left_at=90, reports={40: 0.0, 80: 6.5, 90: 9.0})
     early = replace(complete(6, 0.5, 0.5, 0.5), state="pruned", left_at=40, reports={40: 0.5})
-    silent = complete(7, 3.0, 3.0, 3.0)
-    runs = [complete(3, 6.0, 6.0, confirms=1), complete(4, 7.5, 8.5, confirms=2)]
-    history = history_of(*trials, late, early, silent, confirmations=runs, env_steps=100, confirm_env_steps=80)
-    alike = at_confirmed_length(history)
+    other = replace(complete(7, 3.0, 3.0, 3.0), reports={75: 2.0, 85: 4.0, 100: 3.0})  # 3.0 after 80 steps
+    runs = [
+        replace(complete(3, 6.0, 6.0, confirms=1), left_at=80), replace(complete(4, 7.5, 8.5, confirms=2), left_at=80),
+    ]  # fmt: skip
+    history = history_of(*trials, late, early, other, stopped=runs, env_steps=100)
+    alike = at_confirmed_length(history.as_judged)
     assert (alike.env_steps, alike.confirms_apart) == (80, False)
     assert [(each.number, each.state, each.value) for each in alike.trials] == [
         (0, "complete", 1.0), (1, "complete", 7.0), (2, "complete", 8.0), (5, "complete", 6.5), (6, "pruned", 0.5),
+        (7, "complete", 3.0),
     ]  # fmt: skip
     verdict = judge(history)
     assert verdict.pick is not None
@@ -236,10 +239,30 @@ def test_runs_of_finalists_that_were_stopped_are_compared_with_the_search_at_the
     assert verdict.finalists_alone
     assert [(each.number, each.value) for each in verdict.ranked] == [(2, 8.0), (1, 6.0)]
     assert np.isnan(verdict.confirmation.bias), "values after 100 and 80 steps cannot be compared"
-    assert {each.params["x"] for each in verdict.estimated} == {0, 5, 6}
+    assert {each.params["x"] for each in verdict.estimated} == {0, 5, 6, 7}
     assert max(each.value for each in verdict.estimated) <= 6.5
-    assert unconfirmed(history, lambda: verdict) == []
-    assert at_confirmed_length(replace(history, confirm_env_steps=None)).trials == history.trials
+    assert (verdict.confirm_env_steps, verdict.confirms_apart) == (80, True)
+    assert unconfirmed(history, lambda: verdict) == [(1, FURTHER), (2, FURTHER)], "they are run to their ends"
+    assert at_confirmed_length(history).trials == history.trials
+
+
+def test_stopped_runs_count_while_no_finalist_has_ended():
+    stopped = [
+        replace(complete(number, 5.0, 5.0, confirms=2), left_at=at) for number, at in ((3, 90), (4, 80), (5, 80))
+    ]
+    ended, diverged = complete(6, 7.0, 7.0, confirms=1), replace(complete(7, 1.0, 1.0, confirms=1), state="diverged")
+    history = history_of(*TRIALS, stopped=stopped, env_steps=100, confirmations=[diverged])
+    assert [run.number for run in history.as_judged.confirmations] == [7, 4, 5], "of the report of most of them"
+    assert history.as_judged.confirm_budget == 80
+    assert list(judge(history).refuted) == [1]
+    after = replace(history, confirmations=[ended])
+    assert after.as_judged is after
+
+
+def test_seed_counts_once():
+    twice = [complete(number, 5.0, 7.0, confirms=1) for number in (3, 4)]
+    verdict = judge(history_of(*TRIALS, confirmations=twice))
+    assert [each.held_out.n_seeds for each in verdict.confirmed] == [2]
 
 
 def test_search_chooses_where_all_longer_runs_failed():

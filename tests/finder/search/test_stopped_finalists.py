@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from fakes import SMALL_PPO
 from limits import Clock, time_meter
-from optuna.trial import FrozenTrial
 
 from finder.budgets.limit import Limit
 from finder.executors.executor import Executor, NextTrial, StudyListener
@@ -19,9 +18,11 @@ from finder.trials.trial import BudgetSpent, Outcome, TrialSpec
 from studies.analysis.conclusion import conclusion
 from studies.judging.confirmation import verdict
 from studies.recording.opening import open_study
+from studies.reports.explanation import explain
+from studies.reports.html import report_html
+from studies.spec.attributes import stopped_values
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
-from studies.study.budget_attributes import store_given
 from studies.study.study import OpenStudy
 
 SEARCH_STEPS, CONFIRM_STEPS = 1_000, 5_000
@@ -69,6 +70,8 @@ class SpentExecutor(Executor):
         for trial in trials:
             if last[trial.number] == CONFIRM_STEPS:
                 listener.ended(trial.number, complete(trial, float(CONFIRM_STEPS)))
+        if all(at == CONFIRM_STEPS for at in last.values()):
+            return
         self._clock.now += 1e6
         with pytest.raises(BudgetSpent):
             listener.episodes({})
@@ -105,16 +108,9 @@ def notes() -> Notes:
     return Notes()
 
 
-def run(
-    reports: list[int],
-    notes: Notes,
-    storage: StudyStorage,
-    given: Mapping[str, Any] | None = None,
-    planned: Mapping[str, Any] = PLANNED,
-) -> OpenStudy:
+def run(reports: list[int], notes: Notes, storage: StudyStorage, planned: Mapping[str, Any] = PLANNED) -> OpenStudy:
     clock = Clock()
     study = open_study(StudySpec(**planned), storage)
-    store_given(study, StudySpec(**{**planned, "confirm_env_steps": None, **(given or {})}))
     limit = Limit(study.spec, time_meter(60, clock), together=False, adjusts_seeds=False)
     search = Search(study, ObjectResolver.of(study.spec), SpentExecutor(clock, reports), notes, limit=limit)
     assert search.run() is None
@@ -122,59 +118,66 @@ def run(
 
 
 def states(study: OpenStudy) -> list[str]:
-    return [trial.state.name for trial in confirmations(study)]
+    return [trial.state.name for trial in study.confirmation_trials()]
 
 
-def confirmations(study: OpenStudy) -> list[FrozenTrial]:
-    return study.confirmation_trials()
+def reports(study: OpenStudy) -> list[tuple[int, dict[int, float]] | None]:
+    return [stopped_values(trial) for trial in study.confirmation_trials()]
 
 
 def test_finalists_are_judged_by_their_last_common_report(notes: Notes) -> None:
     with open_storage("memory") as storage:
         study = run([3_000, 2_500], notes, storage)
-        assert states(study) == ["COMPLETE", "COMPLETE"]
-        assert study.spec.confirm_env_steps == 2_500
+        assert states(study) == ["WAITING", "WAITING"]
         # Seeds 2 and 3 of the further seeds: the values of the report are 2,500 + seed, and 10 more.
-        assert [trial.value for trial in confirmations(study)] == [2_502.5, 2_512.5]
-        assert [trial.user_attrs["env_steps"] for trial in confirmations(study)] == [2_500, 2_500]
-        assert [trial.user_attrs["wall_seconds"] for trial in confirmations(study)] == [7.0, 7.0]
+        assert reports(study) == [(2_500, {2: 2_502.0, 3: 2_503.0}), (2_500, {2: 2_512.0, 3: 2_513.0})]
         found = verdict(study)
         assert found.pick is not None
         assert found.pick.number == 1, "on further seeds, the second finalist is the better one"
-        assert [each.number for each in found.confirmed] == [1, 0]
-        assert notes.ends == ["complete"] * 5
+        assert [(each.number, each.held_out.value) for each in found.confirmed] == [(1, 2_512.5), (0, 2_502.5)]
+        assert notes.ends == ["complete"] * 3 + ["interrupted"] * 2
         assert notes.notes == [
             "the budget of 1 minute was spent before the finalists had ended; they are judged by their last common "
             "report, after 2,500 of 5,000 environment steps."
         ]
+        told = conclusion(study)
+        assert told.value.startswith("return 2,512.5 ± 0.7 confirmed over 2 further seeds in runs of 2,500 environment")
+        assert told.status == "not safe"
+        assert (
+            told.reasons[0].text == "the finalists were stopped after 2,500 of 5,000 environment steps: this may change"
+        )
+        assert told.reasons[0].remedy is not None
+        assert told.reasons[0].remedy.purpose == "runs them to the end"
 
 
-def test_search_that_is_continued_knows_the_shorter_runs(notes: Notes) -> None:
+def test_continued_search_runs_the_same_trials_to_their_ends(notes: Notes) -> None:
     with open_storage("memory") as storage:
         run([3_000, 2_500], notes, storage)
-        again = open_study(StudySpec(**{**PLANNED, "confirm_env_steps": 2_500}), storage)
-        assert verdict(again).confirmation is not None
+        study = run([CONFIRM_STEPS, CONFIRM_STEPS], notes, storage)
+        assert states(study) == ["COMPLETE", "COMPLETE"]
+        assert verdict(study).confirm_env_steps == CONFIRM_STEPS
+        assert [each.held_out.n_seeds for each in verdict(study).confirmed] == [2, 2]
 
 
-def test_finalist_without_a_report_beyond_the_search_stays_interrupted(notes: Notes) -> None:
+def test_finalist_without_a_late_report_is_not_judged(notes: Notes) -> None:
     with open_storage("memory") as storage:
         study = run([3_000, 500], notes, storage)
-        assert states(study) == ["COMPLETE", "WAITING"]
-        assert study.spec.confirm_env_steps == 3_000
+        assert reports(study) == [(3_000, {2: 3_002.0, 3: 3_003.0}), None]
+        assert [each.number for each in verdict(study).confirmed] == [0]
 
 
-def test_runs_are_hardly_shorter_than_those_of_the_search(notes: Notes) -> None:
+def test_early_reports_judge_nothing(notes: Notes) -> None:
     with open_storage("memory") as storage:
         study = run([500, 500], notes, storage)
-        assert states(study) == ["WAITING", "WAITING"]
-        assert study.spec.confirm_env_steps == CONFIRM_STEPS
+        assert reports(study) == [None, None]
+        assert verdict(study).confirmed == []
         assert not any("judged" in note for note in notes.notes)
 
 
 def test_runs_as_long_as_those_of_the_search_are_compared_with_them(notes: Notes) -> None:
     with open_storage("memory") as storage:
         study = run([1_000, 1_500], notes, storage)
-        assert study.spec.confirm_env_steps == SEARCH_STEPS
+        assert verdict(study).confirm_env_steps == SEARCH_STEPS
         assert verdict(study).finalists_alone is False
 
 
@@ -182,8 +185,6 @@ def test_runs_that_were_to_be_as_long_as_those_of_the_search_are_judged_alone(no
     planned = {name: value for name, value in PLANNED.items() if name != "confirm_env_steps"}
     with open_storage("memory") as storage:
         study = run([900, 800], notes, storage, planned=planned)
-        assert states(study) == ["COMPLETE", "COMPLETE"]
-        assert study.spec.confirm_env_steps == 800
         found = verdict(study)
         assert found.finalists_alone
         assert found.pick is not None
@@ -192,25 +193,14 @@ def test_runs_that_were_to_be_as_long_as_those_of_the_search_are_judged_alone(no
         assert told.value.startswith(
             "return 812.5 ± 0.7 confirmed over 2 further seeds in runs of 800 environment steps"
         )
-        assert told.status == "not safe"
-        stopped = next(each for each in told.reasons if "stopped" in each.text)
-        assert stopped.text == "the finalists were stopped after 800 of 1,000 environment steps"
-        assert stopped.remedy is not None
-        assert dict(stopped.remedy.changes)["confirm_env_steps"] == 1_000
-        again = open_study(StudySpec(**planned), storage)
-        assert verdict(again).confirmation is not None, "a continued search knows the length"
+        assert "800 environment steps each" in report_html(study)
+        assert "In the longer runs of the search its value was 999.5" in explain(study)
 
 
-def test_given_length_is_kept(notes: Notes) -> None:
-    with open_storage("memory") as storage:
-        study = run([3_000, 2_500], notes, storage, given={"confirm_env_steps": CONFIRM_STEPS})
-        assert states(study) == ["WAITING", "WAITING"]
-        assert study.spec.confirm_env_steps == CONFIRM_STEPS
-
-
-def test_finalist_that_has_ended_is_kept(notes: Notes) -> None:
+def test_finalist_that_has_ended_alone_counts(notes: Notes) -> None:
     with open_storage("memory") as storage:
         study = run([CONFIRM_STEPS, 2_500], notes, storage)
         assert states(study) == ["COMPLETE", "WAITING"]
-        assert study.spec.confirm_env_steps == CONFIRM_STEPS
+        assert [each.number for each in verdict(study).confirmed] == [0]
+        assert verdict(study).confirm_env_steps == CONFIRM_STEPS
         assert notes.ends == ["complete"] * 4 + ["interrupted"]
