@@ -59,13 +59,13 @@ class EpisodeTable:
             (number, record.seed, record.episode): {
                 "study_name": study_name,
                 "trial_number": number,
-                "seed": int(record.seed),
-                "episode": int(record.episode),
-                "env_steps": int(record.env_steps),
+                "seed": record.seed,
+                "episode": record.episode,
+                "env_steps": record.env_steps,
                 "episode_return": _finite(record.episode_return),
-                "length": int(record.length),
+                "length": record.length,
                 "loss": _finite(record.loss),
-                "wall_seconds": float(record.wall_seconds),
+                "wall_seconds": record.wall_seconds,
             }
             for number, record in batch
         }
@@ -168,7 +168,7 @@ class EpisodeTable:
 
 def _finite(value: float | None) -> float | None:
     """Return None for NaN and infinities: SQL has no portable literal for them."""
-    return float(value) if value is not None and math.isfinite(value) else None
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _upsert(dialect: str) -> sa.Insert:

@@ -29,6 +29,18 @@ class EpisodeRecord:
     loss: float | None
     wall_seconds: float
 
+    def as_python(self) -> EpisodeRecord:
+        """Return the record with numbers of Python: those of NumPy cannot be sent or kept as JSON."""
+        return EpisodeRecord(
+            seed=int(self.seed),
+            episode=int(self.episode),
+            env_steps=int(self.env_steps),
+            episode_return=float(self.episode_return),
+            length=int(self.length),
+            loss=None if self.loss is None else float(self.loss),
+            wall_seconds=float(self.wall_seconds),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

@@ -94,7 +94,7 @@ class Writer:
 
     def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Buffer episodes, which are written in batches."""
-        self._buffer.extend((number, record) for record in records)
+        self._buffer.extend((number, record.as_python()) for record in records)
         if len(self._buffer) >= FLUSH_ROWS or time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
             self.flush()
 

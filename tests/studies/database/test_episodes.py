@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from episode_count import n_episodes
 
@@ -33,22 +32,6 @@ class TestEveryStorage:
         )
         storage.episodes.add("s", [(0, record), (0, episode(seed=1, loss=None))])
         assert storage.episodes.curve("s", 0) == [episode(seed=1, loss=None), record]
-
-    def test_numbers_of_any_type_are_stored(self, storage: StudyStorage, episode: Make) -> None:
-        numbers = [(9, 0, 1), (12.5, 0.25, 0.5), (np.float32(1.5), np.float64(0.5), np.float32(0.25))]
-        records = [
-            episode(
-                episode=k,
-                episode_return=own,
-                wall_seconds=seconds,
-                loss=loss,
-                length=np.int64(3),
-                env_steps=np.int32(k),
-            )
-            for k, (own, seconds, loss) in enumerate(numbers)
-        ]
-        storage.episodes.add("s", [(0, record) for record in records])
-        assert storage.episodes.curve("s", 0) == records
 
     def test_repeated_episode_replaces_the_earlier_row(self, storage: StudyStorage, episode: Make) -> None:
         storage.episodes.add("s", [(0, episode(episode_return=1.0)), (0, episode(episode=1))])

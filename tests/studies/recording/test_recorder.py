@@ -54,6 +54,20 @@ def states(study: OpenStudy) -> list[str]:
 
 
 class TestEveryStorage:
+    def test_episodes_have_numbers_of_any_type(
+        self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
+    ) -> None:
+        numbers = [(9, 0, 1), (12.5, 0.25, 0.5), (np.float32(1.5), np.float64(0.5), np.float32(0.25)), (2.0, 1, None)]
+        records = [
+            episode(episode=k, episode_return=own, wall_seconds=seconds, loss=loss, env_steps=np.int32(k))
+            for k, (own, seconds, loss) in enumerate(numbers)
+        ]
+        with Recorder(open_study(make_spec(), storage)) as recorder:
+            number = number_of(recorder)
+            recorder.episodes(number, records)
+            recorder.flush()
+            assert storage.episodes.curve(recorder.study.episodes_key, number) == records
+
     def test_trials_of_another_recorder_run_elsewhere(self, storage: StudyStorage, make_spec: Make) -> None:
         with (
             Recorder(open_study(make_spec(n_trials=2), storage)) as own,
