@@ -18,6 +18,7 @@ from finder.executors.executor import Executor
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec
 from studies.adapters.expected_pruning import expected_courses
+from studies.spaces.conditions import exists
 from studies.spaces.spaces import Fixed, extremes
 from studies.spec.spec import StudySpec
 from studies.words import counted
@@ -105,7 +106,11 @@ def trials_to_measure(spec: StudySpec, agent_of: AgentOf, executor: Executor, wh
     if not planned:
         first = dict(spec.first[0]) if spec.first else {}
         labels = [{"agent": spec.agents[k % len(spec.agents)]} if len(spec.agents) > 1 else {} for k in range(n)]
-        rows = [{**first, **label} for label in labels]
+        spaces = spec.search_space()
+        rows = [
+            {name: value for name, value in row.items() if name not in spaces or exists(spaces[name], row)}
+            for row in ({**first, **label} for label in labels)
+        ]
     return [
         TrialSpec(
             number=number,

@@ -15,7 +15,7 @@ from agents.errors import ConfigurationError, check_whole
 from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
 from finder.budgets.dry_run import refuse_dry_run
-from finder.range_test.arguments import rates_of_grid, run_seeds
+from finder.range_test.arguments import rates_of_grid, refuse_after_grid, run_seeds
 from finder.range_test.curve import trim
 from finder.range_test.figures import plot_change, plot_sweep
 from finder.range_test.metric import Metric, MetricName, curve_metric
@@ -324,6 +324,7 @@ class LRFinder:
             normalized: Whether to draw the normalised returns of a range test. Defaults to False.
         """
         if isinstance(self.result, SearchResult):
+            refuse_after_grid(n_skip_beginning=n_skip_beginning, n_skip_end=n_skip_end, normalized=normalized)
             return self.result.plot()
         result = self._range_test()
         if normalized:
@@ -367,6 +368,7 @@ class LRFinder:
                 unknown, or a number is not whole or out of range.
         """
         if isinstance(self.result, SearchResult):
+            refuse_after_grid(sma=sma, n_skip_beginning=n_skip_beginning, n_skip_end=n_skip_end, rule=rule)
             if self.best_learning_rate is None:
                 raise ConfigurationError(f"The grid has {self.result.best!r}")
             return self.best_learning_rate

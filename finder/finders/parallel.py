@@ -17,7 +17,7 @@ from agents.renamed import renamed_arguments
 from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
 from finder.finders.optimizer import refuse_environment_as_optimizers
-from finder.results.search_result import SearchResult, finder_repr
+from finder.results.search_result import SearchResult, finder_repr, require_losses
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, make_spec, run_options, scheduler_name, usual_metric, weights_digest
 from finder.search.run_search import run_search
@@ -208,7 +208,13 @@ class AgentFinder:
         return self._curves()
 
     def plot_loss(self) -> go.Figure:
-        """Draw the losses of all agents over their training, for a search by losses (``metric="loss"``)."""
+        """Draw the losses of all agents over their training, for a search by losses (``metric="loss"``).
+
+        Raises:
+            ConfigurationError: There was no search, or it was by another metric.
+        """
+        if self.result is not None:
+            require_losses(self.result)
         return self._curves()
 
     def _curves(self) -> go.Figure:

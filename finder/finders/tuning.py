@@ -24,7 +24,15 @@ from finder.results.search_result import SearchResult
 from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
-from finder.search.options import StudyOptions, check_named, make_spec, run_options, scheduler_name, usual_metric
+from finder.search.options import (
+    IN_MEMORY,
+    StudyOptions,
+    check_named,
+    make_spec,
+    run_options,
+    scheduler_name,
+    usual_metric,
+)
 from finder.search.run_search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
@@ -343,6 +351,7 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
 
 def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
     spec = read_study(path)
+    overrides = {name: IN_MEMORY if (name, value) == ("storage", None) else value for name, value in overrides.items()}
     if not overrides:
         return _with_metric(_with_room(spec))
     given = spec.model_dump(mode="json", exclude_unset=True)

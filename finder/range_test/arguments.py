@@ -39,6 +39,14 @@ def run_seeds(seeds: Any, first: int) -> tuple[int, ...]:
     return numbers
 
 
+def refuse_after_grid(**given: Any) -> None:
+    """Raise `ConfigurationError` for arguments that only range tests have, if any was given (is not None or 0)."""
+    if names := [name for name, value in given.items() if value]:
+        raise ConfigurationError(
+            f"{' and '.join(names)}: the last search was a grid, which has no curve of a single run: leave this out."
+        )
+
+
 def rates_of_grid(
     start_lr: float | None, end_lr: float | None, n_rates: int | None, rates: Sequence[float] | None
 ) -> list[float]:

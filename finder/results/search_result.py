@@ -27,18 +27,23 @@ def finder_repr(finder: str, result: object | None) -> str:
     return finder if result is None else f"{finder}\n{result!r}"
 
 
-def loss_figure(result: SearchResult) -> go.Figure:
-    """Return the figure of a search by losses.
-
-    Raises:
-        ConfigurationError: It was a search by another metric.
-    """
+def require_losses(result: SearchResult) -> None:
+    """Raise `ConfigurationError` if a search was not by losses."""
     names = names_of(result.study.spec)
     if all(metric_of(name).kind != "loss" for name in names):
         raise ConfigurationError(
             f"The study {result.study.name!r} compares its trials by {' and '.join(names)}, not by losses: call "
             "plot_reward(), or search with metric='loss'."
         )
+
+
+def loss_figure(result: SearchResult) -> go.Figure:
+    """Return the figure of a search by losses.
+
+    Raises:
+        ConfigurationError: It was a search by another metric.
+    """
+    require_losses(result)
     return result.plot()
 
 

@@ -145,6 +145,11 @@ class TrialSpec:
             near = " or ".join(map(repr, similar_names(metric.name, reported)))
             meant = f" Did you mean {near}?" if near else ""
             others = f"{meant} Its episodes reported {', '.join(sorted(reported))}." if reported else ""
+            if self.agent.is_own_function:
+                return (
+                    f"No episode reported the metric {metric.name!r}, so the trial has no value. {self.label} reports "
+                    f"it with each episode: run.report(..., custom_metrics={{{metric.name!r}: ...}}).{others}"
+                )
             return (
                 f"No episode reported the metric {metric.name!r}, so the trial has no value. An environment reports it "
                 f"in the info of the last step of an episode, info[{metric.name!r}]; a callback in the custom_metrics "

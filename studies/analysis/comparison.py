@@ -235,7 +235,9 @@ def _by_metric(study: OpenStudy, metric: str | None) -> OpenStudy:
         return study
     if metric is None:
         known = ", ".join(study.spec.metrics)
-        raise StudyError(f"the study {study.name!r} has several objectives: give one, --metric ({known}).")
+        raise StudyError(
+            f"the study {study.name!r} has several objectives: give one of {known} (--metric, study.by_objective)."
+        )
     return study.by_objective(metric)
 
 

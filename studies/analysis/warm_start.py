@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from studies.judging.confirmation import verdict
 from studies.judging.missing_pick import why_no_pick
 from studies.spaces.conditions import exists, in_order
 from studies.spaces.numbers import complement, is_number
-from studies.spaces.spaces import Json, Space, settle
+from studies.spaces.spaces import Choice, Fixed, Json, Space, extremes, settle
 from studies.spec.attributes import has_diverged, last_of
 from studies.spec.compatibility import differences
 from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name, is_population_based
@@ -86,7 +87,7 @@ def start_from(
     left_out, others = set[str](), set[str]()
     most = min(n_best, target.n_trials - len(target.first))
     for trial, params in _best_first(source):
-        row = _row(spaces, _values(source, trial, params, opposites))
+        row = _row(spaces, _values(source, trial, params, spaces, opposites))
         if not row or row in (*target.first, *first) or len(first) == most:
             continue
         if other := _other_optimizer(source, trial, params, target, optimizers or {}):
@@ -143,17 +144,63 @@ def _given(source: OpenStudy, params: Mapping[str, Json]) -> Row:
     return {**source.spec.agent_params.get(label, {}), **source.spec.fixed, **params, "agent": label}
 
 
-def _values(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json], opposites: Mapping[str, str]) -> Row:
-    """Return the values of all hyperparameters of a trial, also those that its study left as they were."""
+def _values(
+    source: OpenStudy,
+    trial: FrozenTrial,
+    params: Mapping[str, Json],
+    spaces: Mapping[str, Space],
+    opposites: Mapping[str, str],
+) -> Row:
+    """Return the values of all hyperparameters of a trial, also those that its study left as they were.
+
+    Args:
+        source: The study of the trial.
+        trial: The trial.
+        params: Its parameters.
+        spaces: Search space in which its optimizer is named.
+        opposites: Hyperparameter -> its complement.
+    """
     config = dict(trial.user_attrs.get("configuration", {}).get("config", {}))
-    if config.get("optimizer_kwargs"):
-        config.pop("optimizer", None)  # the name alone would be another optimizer
-    values = {**config, **_given(source, params)}
+    given = _given(source, params)
+    values = {**config, **given}
+    if isinstance(label := values.pop("optimizer", None), str):
+        name, arguments = _parsed(label)
+        own = _label_of(
+            spaces.get("optimizer"), name, arguments if "optimizer" in given else config.get("optimizer_kwargs")
+        )
+        values |= {} if own is None else {"optimizer": own}
     for name, other in opposites.items():
         known = values.get(other)
         if name not in values and is_number(known):
             values[name] = complement(known)
     return values
+
+
+def _parsed(label: str) -> tuple[str, Mapping[str, Json]]:
+    """Return the name of an optimizer and its arguments, such as those of `sgd(momentum=0.9)`."""
+    name, _, rest = label.partition("(")
+    arguments: dict[str, Json] = {}
+    for argument in filter(None, rest.removesuffix(")").split(",")):
+        key, _, value = argument.partition("=")
+        try:
+            arguments[key.strip()] = json.loads(value.lower())
+        except json.JSONDecodeError:  # a text, or a part of a schedule
+            arguments[key.strip()] = value.strip()
+    return name.strip(), arguments
+
+
+def _label_of(space: Space | None, name: str, arguments: Mapping[str, Json] | None) -> Json:
+    """Return the optimizer of a space with a name and arguments, or the only one but for `epsilon`; None without.
+
+    Learning rates remain comparable with another `epsilon`, and do not with another `momentum`.
+    """
+    if not isinstance(space, Choice | Fixed):
+        return None
+    used = dict(arguments or {})
+    known = {label: own for label in map(str, extremes(space)) for of, own in [_parsed(label)] if of == name}
+    same = [label for label, own in known.items() if own == used]
+    alike = [label for label, own in known.items() if {**own, "epsilon": None} == {**used, "epsilon": None}]
+    return next(iter(same or alike), None) if same or len(alike) == 1 else None
 
 
 def _other_optimizer(
@@ -236,7 +283,7 @@ def _prior(
         value, pruned_at = trial.value, None
         if trial.state == TrialState.PRUNED:
             pruned_at, value = last_of(trial)
-        row = _row(spaces, _values(source, trial, params, opposites))
+        row = _row(spaces, _values(source, trial, params, spaces, opposites))
         is_whole = all(name in row for name, space in spaces.items() if exists(space, row))
         given = _given(source, params)
         has_value = value is not None and math.isfinite(value)

@@ -26,8 +26,9 @@ def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = N
     Args:
         value: One of: a space (returned as it is); a number, bool or None (fixed); a list, tuple or array (a
             choice); a mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a
-            range), `"a:b:log"`, `"a:b:step"`, `"a,b,c"` (a choice, each item JSON or else text), any other text
-            (fixed). A mapping may have conditions as `when`, and text ends with them: `"0:0.99@optimizer=sgd"`.
+            range), `"a:b:log"`, `"a:b:linear"`, `"a:b:step"`, `"a,b,c"` (a choice, each item JSON or else text), any
+            other text (fixed). A mapping may have conditions as `when`, and text ends with them:
+            `"0:0.99@optimizer=sgd"`.
         log: Default scale of ranges that do not set it. Defaults to `None`, which is linear.
         integer: `True` requires integers, `False` real numbers. Defaults to `None`: integers if both ends are written
             as integers.
@@ -117,12 +118,14 @@ def _parse_text(text: str, log: bool | None, integer: bool | None) -> Space:
     if len(parts) > 1 and any(end is not None for end in ends):
         third = parts[2] if len(parts) > 2 else ""
         step = _number(third)
-        if len(parts) > 3 or any(end is None for end in ends) or (third != "log" and step is None and len(parts) == 3):
+        is_third = len(parts) < 3 or step is not None or third in ("log", "linear")
+        if len(parts) > 3 or any(end is None for end in ends) or not is_third:
             raise StudyError(
-                f"{text!r} is not a range: write 'low:high', 'low:high:log' or 'low:high:step', such as 1e-5:1e-1:log."
+                f"{text!r} is not a range: write 'low:high', 'low:high:log', 'low:high:linear' or 'low:high:step', "
+                "such as 1e-5:1e-1:log."
             )
         whole = all(isinstance(number, int) for number in (*ends, step) if number is not None)
-        log = third == "log" or (bool(log) and step is None)
+        log = third == "log" or (bool(log) and step is None and third != "linear")
         return _range(ends[0], ends[1], step, log=log, whole=whole, integer=integer)
     if "," in text:
         items = _items(text, text)

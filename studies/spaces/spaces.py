@@ -307,7 +307,10 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
     if not low < high:
         raise StudyError(f"low is {low} and high is {high}: low must be below high; for one value give just the value.")
     if log and low <= 0:
-        raise StudyError(f"low is {low} in a logarithmic range: it must be above 0.")
+        raise StudyError(
+            f"low is {low} in a logarithmic range: it must be above 0, or the range linear ('{low}:{high}:linear'). "
+            "The scale of a range that does not name it is that of the hyperparameter."
+        )
     if step is None:
         return
     if log:

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from finder.budgets.cost import LOST_AT_RUNGS, PROCESS_SECONDS, RECORDING, Costs
+from finder.budgets.estimating import trials_to_measure
+from finder.executors.executor import Executor, NextTrial, StudyListener
+from finder.search.object_resolver import ObjectResolver
 from finder.trials.speed import Speed
 from studies.adapters.expected_pruning import Stage
 from studies.spec.spec import StudySpec
@@ -122,3 +125,29 @@ def test_seeds_of_finalists_of_one_structure_are_divided(n_structures: int, n_pr
     lost = 1.0 if n_processes == 1 else 1 + LOST_AT_RUNGS
     expected = 100 * (n_own * 0.001 + n_runs * 0.0005) * lost * (1 + RECORDING)
     assert own.confirmation_seconds(100, 3, 5) == pytest.approx(expected)
+
+
+class Together(Executor):
+    """Runs two trials at once."""
+
+    description = "together"
+
+    def trials_at_once(self, n_seeds: int) -> int:
+        return 2
+
+    def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
+        raise NotImplementedError
+
+
+def test_agents_are_measured_without_parameters_of_others() -> None:
+    spec = StudySpec(
+        name="s", agents=["ppo", "dqn"], env="CartPole-v1", env_steps=1_000, n_trials=4,
+        params={
+            "learning_rate": "1e-5:1e-2:log",
+            "exploration_final_eps": {"low": 0.01, "high": 0.2, "when": {"agent": "dqn"}},
+        },
+        first=[{"agent": "dqn", "learning_rate": 1e-3, "exploration_final_eps": 0.05}],
+    )  # fmt: skip
+    trials = trials_to_measure(spec, ObjectResolver.of(spec).agent, Together())
+    assert {trial.name: trial.agent.config.learning_rate for trial in trials} == {"ppo": 1e-3, "dqn": 1e-3}
+    assert next(trial.agent.config.exploration_final_eps for trial in trials if trial.name == "dqn") == 0.05

@@ -57,7 +57,8 @@ class TestRealProcesses:
         )
         assert set(result.table().agent) == {"dqn", "ppo"}
         assert finder.plot_reward().data
-        assert finder.plot_loss().data
+        with pytest.raises(ConfigurationError, match="compares its trials by return, not by losses"):
+            finder.plot_loss()
 
     def test_equal_names_are_numbered_in_logs_and_a_finished_study_is_reused(self, storage: str):
         def find() -> ParallelFinder:

@@ -119,6 +119,27 @@ def test_trials_with_another_optimizer_are_not_tried(source: Any, make_spec: Mak
         start_from(before, target(make_spec), 4, OPPOSITES, {"ppo": "lion"})
 
 
+@pytest.mark.parametrize(
+    ("config", "labels", "expected"),
+    [
+        ({"optimizer_kwargs": {"epsilon": 1e-5}}, ["sgd(momentum=0.9)", "adam(epsilon=1e-5)"], "adam(epsilon=1e-5)"),
+        ({"optimizer_kwargs": {"epsilon": 1e-5}}, ["adam(epsilon=1e-8)", "adam(epsilon=1e-05)"], "adam(epsilon=1e-05)"),
+        ({"optimizer_kwargs": {"epsilon": 1e-5}}, ["sgd", "adam"], "adam"),
+        ({}, ["sgd", "adam(epsilon=1e-5)"], "adam(epsilon=1e-5)"),
+        ({"optimizer_kwargs": {"amsgrad": True}}, ["adam", "adam(amsgrad=True)"], "adam(amsgrad=True)"),
+        ({"optimizer_kwargs": {"epsilon": 1e-5}}, ["adam(epsilon=1e-8)", "adam(epsilon=1e-7)"], None),
+        ({}, ["sgd", "lion"], None),
+    ],
+)
+def test_searched_optimizer_is_that_of_the_trials(
+    source: Any, make_spec: Make, config: dict[str, Any], labels: list[str], expected: str | None
+) -> None:
+    spec = target(make_spec, params={"learning_rate": "1e-5:1:log", "optimizer": labels})
+    first, prior, _ = taken(source({"optimizer": "adam", **config}), spec, 4)
+    assert {row.get("optimizer") for row in first} == {expected}
+    assert len(prior) == (0 if expected is None else len(RATES))
+
+
 def test_values_and_pruned_trials_are_those_of_the_other_study(source: Any, make_spec: Make) -> None:
     before = source(pruned=(3,), n_jobs=1)
     trials = start_from(before, target(make_spec), 1, OPPOSITES).warm_start.trials

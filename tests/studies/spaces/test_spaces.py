@@ -103,6 +103,7 @@ def test_parse_space_accepts_every_notation(value: Any, expected: Space) -> None
 
 def test_log_and_integer_arguments_complete_the_text() -> None:
     assert parse_space("1e-4:1e-2", log=True) == FloatRange(1e-4, 1e-2, log=True)
+    assert parse_space("0:1.0:linear", log=True) == FloatRange(0.0, 1.0)
     assert parse_space("0:1:0.25", log=True) == FloatRange(0.0, 1.0, step=0.25)  # steps are of one size
     assert parse_space("1:10", integer=False) == FloatRange(1.0, 10.0)
     assert parse_space("1e3:1e4", integer=True) == IntRange(1000, 10000)

@@ -42,7 +42,10 @@ def test_front_picks_and_the_long_run(finder: Any) -> None:
 
     single = [word for word in SEVERAL if word != "--metric=return" and not word.startswith("--study-name")]
     assert finder(*single, "--study-name=single", *SMALL).code in (0, 1)
-    assert "'both' has several objectives: give one, --metric (return, auc)" in finder("compare", "both", "single").err
+    assert (
+        "'both' has several objectives: give one of return, auc (--metric, study.by_objective)"
+        in finder("compare", "both", "single").err
+    )
     compared = json.loads(finder("compare", "both", "single", "--metric", "auc", "--json").out)
     assert compared["metric"] == "return over the whole training"
     assert {each["study"] for each in compared["studies"]} == {"both", "single"}
