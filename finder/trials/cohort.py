@@ -360,7 +360,7 @@ class _Cohort:
             traceback=traceback,
             failure=failure,
             objectives=trial.objectives() if state == "complete" else {},
-            custom_metrics=trial.custom_metrics(),
+            custom_metrics=trial.custom_metrics(env_steps if state in ("pruned", "paused") else trial.spec.env_steps),
             learned=trial.learned,
         )
         self._listener.ended(number, outcome)

@@ -118,11 +118,15 @@ class TrialRun:
         named = zip(self.spec.metrics, self.metrics, strict=False)
         return {name: {run.seed: run.final_value(metric) for run in self.runs} for name, metric in named}
 
-    def custom_metrics(self) -> dict[str, MetricSummary]:
-        """Return a summary of the custom metrics over the last part of training: means over seeds, as values are."""
+    def custom_metrics(self, until: int | None = None) -> dict[str, MetricSummary]:
+        """Return a summary of the custom metrics over the last part of training: means over seeds, as values are.
+
+        Args:
+            until: Environment steps of the value of the trial, after which a rollout may go on. Defaults to None: all.
+        """
         found: dict[str, list[MetricSummary]] = {}
         for run in self.runs:
-            for name, own in summaries(run.recently_measured()).items():
+            for name, own in summaries(run.recently_measured(until)).items():
                 found.setdefault(name, []).append(own)
         return {name: _over_seeds(own) for name, own in sorted(found.items())}
 
@@ -274,10 +278,11 @@ class SeedRun:
         """Names of the numbers of its episodes: of custom metrics, and of those in the `info` of environments."""
         return {name for episode in self._measured for name in metrics_of(episode)} | self.group.info_names
 
-    def recently_measured(self) -> list[Episode]:
-        """Return the episodes of the last part of training that have custom metrics."""
-        reached = self.env_steps
-        return [episode for episode in self._measured if episode.env_steps > reached - LAST_PART * reached]
+    def recently_measured(self, until: int | None = None) -> list[Episode]:
+        """Return the episodes of the last part of training, up to some environment steps, that have custom metrics."""
+        reached = self.env_steps if until is None else min(until, self.env_steps)
+        begin = reached - LAST_PART * reached
+        return [episode for episode in self._measured if begin < episode.env_steps <= reached]
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
         """Return the episodes since the last call."""

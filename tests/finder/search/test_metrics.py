@@ -83,7 +83,7 @@ def test_a_metric_that_no_episode_reports_fails_early_and_says_where_it_is_repor
     assert "custom_metrics" in trials[0].user_attrs["reason"]
     misspelt = search("custom:enrgy", energy=[1.0]).study.trials()[0]
     assert misspelt.user_attrs["reason"].endswith(
-        "of the episode. Did you mean 'energy'? Its episodes reported energy."
+        "run.report(..., custom_metrics={'enrgy': ...}). Did you mean 'energy'? Its episodes reported energy."
     )
 
 

@@ -56,3 +56,11 @@ def test_what_a_member_did_before_it_copied_another_one_is_left_out() -> None:
     # Too few steps are left after these copies, or none.
     for exchanged_at in (860, 1_000, 1_006):
         assert run_of(course, exchanged_at=exchanged_at, value_steps=300).final_value() == pytest.approx(20 * 10 / 30)
+
+
+def test_custom_metrics_of_a_pruned_trial_end_where_its_value_does() -> None:
+    run = run_of([float(step) for step in range(1, 101)], metric="custom:score")
+    [whole] = run.trial.custom_metrics().values()
+    assert (whole.mean, whole.n_episodes) == (90.5, 20), "episodes 81 to 100"
+    [pruned] = run.trial.custom_metrics(500).values()
+    assert (pruned.mean, pruned.max, pruned.n_episodes) == (45.5, 50.0, 10), "41 to 50, as the rollout went on"
