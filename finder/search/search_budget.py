@@ -323,7 +323,7 @@ class KeptBudget(SearchBudget):
 
     def last_common_report(self, stopped: Collection[int]) -> dict[int, dict[str, Json]]:
         spec = self._study.spec
-        if spec.env_steps is None or spec.metrics or is_population_based(spec.pruner):
+        if spec.env_steps is None or spec.metrics or is_population_based(spec.pruner) or confirmed_seeds(self._study):
             return {}
         return self._reports.last_common(stopped, spec.env_steps)
 

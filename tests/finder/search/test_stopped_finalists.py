@@ -204,3 +204,4 @@ def test_finalist_that_has_ended_alone_counts(notes: Notes) -> None:
         assert [each.number for each in verdict(study).confirmed] == [0]
         assert verdict(study).confirm_env_steps == CONFIRM_STEPS
         assert notes.ends == ["complete"] * 4 + ["interrupted"]
+        assert not any("judged" in note for note in notes.notes)
