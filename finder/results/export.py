@@ -8,9 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optuna.trial import FrozenTrial
+
 from agents.errors import ConfigurationError
 from finder.results.table import trial_table
-from studies.spec.attributes import seed_values
+from studies.spec.attributes import seed_values, stopped_values
 from studies.study.study import OpenStudy, check_open
 
 if TYPE_CHECKING:
@@ -64,13 +66,19 @@ def _trials(study: OpenStudy) -> pd.DataFrame:
     if frame.empty:
         raise _nothing_to_export(study)
     frame["confirms"] = frame["confirms"].astype("Int64")  # whole numbers, in spite of missing ones
-    values = {trial.number: seed_values(trial) for trial in study.all_trials()}
+    values = {trial.number: seed_values(trial) or _where_stopped(trial) for trial in study.all_trials()}
     for seed in sorted({seed for own in values.values() for seed in own}):
         frame[f"value_of_seed_{seed}"] = [values[number].get(seed) for number in frame["trial"]]
     mixed = [name for name, kind in frame.dtypes.items() if kind.kind == "O"]  # values of several types, or texts
     for name in mixed:
         frame[name] = frame[name].map(_text)
     return frame
+
+
+def _where_stopped(trial: FrozenTrial) -> dict[int, float]:
+    """Return the values by which a finalist is judged that a spent budget has stopped; {} for other trials."""
+    report = stopped_values(trial)
+    return {} if report is None else report[1]
 
 
 def _nothing_to_export(study: OpenStudy) -> ConfigurationError:

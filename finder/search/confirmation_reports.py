@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 
 from studies.spaces.spaces import Json
@@ -16,13 +15,15 @@ class ConfirmationReports:
 
     def __init__(self) -> None:
         self._reports: dict[int, dict[int, dict[int, float]]] = {}  # trial -> environment steps -> seed -> value
+        self._finalists: dict[int, int] = {}  # trial -> finalist that it confirms
 
     def __contains__(self, number: int) -> bool:
         return number in self._reports
 
-    def begun(self, number: int) -> None:
-        """Record that a trial has begun, or continues after an interruption."""
+    def begun(self, number: int, confirms: int) -> None:
+        """Record that a trial, which confirms another one, has begun, or continues after an interruption."""
         self._reports[number] = {}
+        self._finalists[number] = confirms
 
     def add(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> None:
         """Record the values of trials, for each seed; those that are no confirmations are left out."""
@@ -33,29 +34,28 @@ class ConfirmationReports:
         """Forget a trial."""
         self._reports.pop(number, None)
 
-    def last_common(self, stopped: Collection[int], budget: int) -> dict[int, dict[str, Json]]:
-        """Return the last report that all stopped trials have made, as an attribute of each (`STOPPED_ATTR`).
+    def last_common(
+        self, stopped: Collection[int], finalists: Collection[int], budget: int
+    ) -> dict[int, dict[str, Json]]:
+        """Return the last report that all finalists have made, as an attribute of each (`STOPPED_ATTR`).
 
         In replays of tables of finished runs, finalists that were stopped after three quarters of the runs of a search
         choose better than the search itself, and after half of them worse (benchmarks/results/stopped.md).
 
         Args:
-            stopped: The trials. Those without a report after `LEAST_SHARE` of the runs of the search are left out.
+            stopped: The trials.
+            finalists: The finalists that were to be confirmed.
             budget: Environment steps of each run of the search.
 
         Returns:
-            Trial -> attribute; none if there is no such report.
+            Trial -> attribute; none if a finalist has no such report after `LEAST_SHARE` of the runs of the search.
         """
-        least = math.ceil(LEAST_SHARE * budget)
-        later = {
-            number: {at: values for at, values in self._reports[number].items() if at >= least} for number in stopped
-        }
-        reached = {number: reports for number, reports in later.items() if reports}
-        common = set.intersection(*map(set, reached.values())) if reached else set()
-        if not common:
+        if not stopped or not {*finalists} <= {self._finalists[number] for number in stopped}:
             return {}
-        at = max(common)
+        at = max(set.intersection(*(set(self._reports[number]) for number in stopped)), default=0)
+        if at < LEAST_SHARE * budget:
+            return {}
         return {
-            number: {"env_steps": at, "values": {str(seed): value for seed, value in reports[at].items()}}
-            for number, reports in reached.items()
+            number: {"env_steps": at, "values": {str(seed): own for seed, own in self._reports[number][at].items()}}
+            for number in stopped
         }

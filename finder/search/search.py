@@ -116,14 +116,14 @@ class Search:
         gc.freeze()
         try:
             self._observer.study_opened(self.study, self.recorder.queue.n_left, self._executor)
-            self._executor.run(self._next_trial, self.listener)
-            while self.recorder.stop_reason is None and self._continue():
-                pass
-            self._end_budget()
-        except BudgetSpent:
+            with contextlib.suppress(BudgetSpent):
+                self._executor.run(self._next_trial, self.listener)
+                while self.recorder.stop_reason is None and self._continue():
+                    pass
             self._end_budget()
         except (StorageAwayError, KeyboardInterrupt) as error:
             with contextlib.suppress(StorageAwayError):
+                self.listener.end_stopped()  # Ctrl-C after the budget was spent
                 self.recorder.close()
             outage = _outage_message(self.recorder.spool_path, error)
             if (interrupt := interrupt_of(error)) is None:

@@ -224,7 +224,7 @@ class KeptBudget(SearchBudget):
         before, n_seeds = trial.promoted_from or 0, len(trial.seeds)
         self._running[trial.number] = before * n_seeds
         if trial.confirms is not None:
-            self._reports.begun(trial.number)
+            self._reports.begun(trial.number, trial.confirms)
         reached = 0 if before else resumed
         self._limit.begun(trial.number, n_seeds, before, reached, is_baseline=is_baseline)
 
@@ -325,7 +325,8 @@ class KeptBudget(SearchBudget):
         spec = self._study.spec
         if spec.env_steps is None or spec.metrics or is_population_based(spec.pruner) or confirmed_seeds(self._study):
             return {}
-        return self._reports.last_common(stopped, spec.env_steps)
+        finalists = [finalist.number for finalist, _ in unconfirmed(self._study)]
+        return self._reports.last_common(stopped, finalists, spec.env_steps)
 
     def end(self) -> str:
         if self._sure_seeds is not None and unconfirmed(self._study):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agents.processes.interrupts import is_interrupt_deferred
+from agents.processes.interrupts import defer_interrupts, is_interrupt_deferred
 from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, INTERRUPTED, PAUSED, BudgetSpent, Outcome, outcome_attrs
 from studies.database.retries import interrupt_of
 from studies.schedulers.scheduler import Action
@@ -109,10 +109,11 @@ class SearchListener:
         Returns:
             Environment steps of the report by which they are judged meanwhile; 0 if they are not.
         """
-        stopped, self._stopped = self._stopped, {}
-        judged = self._budget.last_common_report(stopped)
-        for number, outcome in stopped.items():
-            self._record_end(number, outcome, judged.get(number))
+        with defer_interrupts():  # the report of one finalist alone would decide
+            stopped, self._stopped = self._stopped, {}
+            judged = self._budget.last_common_report(stopped)
+            for number, outcome in stopped.items():
+                self._record_end(number, outcome, judged.get(number))
         return max((own["env_steps"] for own in judged.values()), default=0)
 
     def _record_end(self, number: int, outcome: Outcome, stopped: dict[str, Json] | None = None) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from optuna.trial import TrialState
+
 from studies.analysis.recommendation import Recommendation
 from studies.analysis.remedies import (
     Remedy,
@@ -87,8 +89,9 @@ def _unfinished(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | 
         return Reason(text=text, remedy=repeat_search("runs them again"))
     if found.confirm_env_steps is not None and found.confirmed and now.n_unconfirmed and not confirmed_seeds(study):
         reached = f"{found.confirm_env_steps:,} of {study.spec.confirm_budget:,} environment steps"
-        text = f"the finalists were stopped after {reached}: this may change"
-        return Reason(text=text, remedy=repeat_search("runs them to the end"))
+        is_running = any(trial.state == TrialState.RUNNING for trial in study.confirmation_trials())
+        text = f"the finalists were stopped after {reached}{' and run again' if is_running else ''}: this may change"
+        return Reason(text=text, remedy=None if is_running else repeat_search("runs them to the end"))
     if (n := now.n_unconfirmed) and now.n_ended >= now.n_total:
         text = f"{counted(n, 'finalist')} {are(n)} not confirmed on further seeds yet: this may change"
         return Reason(text=text, remedy=repeat_search("confirms them"))

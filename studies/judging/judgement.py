@@ -197,6 +197,22 @@ def _missing(
     return left
 
 
+def as_judged(history: SearchHistory) -> SearchHistory:
+    """Return the search that is judged: stopped finalists count as confirmed if all have a report at the same step.
+
+    That is the end of their runs then. Once one of them has ended, the others do not count.
+    """
+    if not history.stopped or any(run.state == "complete" for run in history.confirmations):
+        return history
+    diverged = [run for run in history.confirmations if run.state == "diverged"]
+    needed = {each.number for each in finalists(history)} - {run.confirms for run in diverged}
+    steps = {run.left_at for run in history.stopped if run.confirms in needed}
+    if len(steps) != 1 or not needed <= {run.confirms for run in history.stopped}:
+        return history
+    runs = [run for run in history.stopped if run.confirms in needed]
+    return replace(history, confirmations=[*diverged, *runs], confirm_env_steps=steps.pop(), stopped=())
+
+
 def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds: Bounds = NO_BOUNDS) -> Verdict:
     """Return the trial to use, ties, and results on further seeds.
 
@@ -205,7 +221,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         bounds: Bounds of the values, to which reported intervals are clipped. They do not affect decisions.
         confirming_bounds: The same for the values of the runs that confirm.
     """
-    history = history.as_judged
+    history = as_judged(history)
     direction = history.direction
     runs, refuted = _confirmations(history)
     further = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -109,20 +108,6 @@ class SearchHistory:
     baseline: Mapping[str, Json] | None = None
     reward_threshold: float | None = None
     stopped: Sequence[TrialResult] = ()
-
-    @property
-    def as_judged(self) -> SearchHistory:
-        """The search that is judged: while no finalist has ended, those that were stopped count as confirmed.
-
-        Their last common report is the end of their runs. Should there be several, that of most finalists counts.
-        """
-        if not self.stopped or any(run.state == "complete" for run in self.confirmations):
-            return self
-        counts = Counter(run.left_at for run in self.stopped)
-        at = max(counts, key=lambda steps: (counts[steps], steps or 0))
-        runs = [run for run in self.stopped if run.left_at == at]
-        diverged = [run for run in self.confirmations if run.state == "diverged"]
-        return replace(self, confirmations=[*diverged, *runs], confirm_env_steps=at, stopped=())
 
     @property
     def baseline_trial(self) -> TrialResult | None:

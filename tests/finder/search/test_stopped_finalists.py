@@ -43,6 +43,7 @@ class SpentExecutor(Executor):
     """
 
     description = "stops"
+    spent: type[BaseException] = BudgetSpent
 
     def __init__(self, clock: Clock, reports: list[int]) -> None:
         self._clock, self._reports = clock, reports
@@ -78,7 +79,7 @@ class SpentExecutor(Executor):
         for number, at in last.items():
             if at < CONFIRM_STEPS:
                 listener.ended(number, Outcome(state="interrupted", env_steps=at, wall_seconds=7.0))
-        raise BudgetSpent
+        raise self.spent
 
     def _values(self, trials: list[TrialSpec], number: int, mark: int) -> dict[int, float]:
         higher = 10.0 * (number != trials[0].number)
@@ -159,11 +160,37 @@ def test_continued_search_runs_the_same_trials_to_their_ends(notes: Notes) -> No
         assert [each.held_out.n_seeds for each in verdict(study).confirmed] == [2, 2]
 
 
-def test_finalist_without_a_late_report_is_not_judged(notes: Notes) -> None:
+@pytest.mark.parametrize("last", [[3_000, 500], [500, 3_000]])
+def test_nothing_is_judged_unless_all_finalists_have_a_late_report(notes: Notes, last: list[int]) -> None:
     with open_storage("memory") as storage:
-        study = run([3_000, 500], notes, storage)
-        assert reports(study) == [(3_000, {2: 3_002.0, 3: 3_003.0}), None]
-        assert [each.number for each in verdict(study).confirmed] == [0]
+        study = run(last, notes, storage)
+        assert reports(study) == [None, None]
+        assert verdict(study).confirmed == []
+        assert verdict(study).pick is not None
+        assert verdict(study).pick.number == 0, "the best of the search"  # type: ignore[union-attr]
+        assert (
+            conclusion(study).reasons[0].text == "2 finalists are not confirmed on further seeds yet: this may change"
+        )
+
+
+def test_second_stop_without_a_common_report_keeps_the_first_one(notes: Notes) -> None:
+    with open_storage("memory") as storage:
+        run([3_000, 2_500], notes, storage)
+        study = run([3_500, 500], notes, storage)
+        assert [own and own[0] for own in reports(study)] == [2_500, 2_500]
+        assert verdict(study).confirm_env_steps == 2_500
+        study = run([3_500, 4_000], notes, storage)
+        assert [own and own[0] for own in reports(study)] == [3_500, 3_500]
+
+
+def test_interrupt_after_the_stop_keeps_the_reports(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SpentExecutor, "spent", KeyboardInterrupt)
+    with open_storage("memory") as storage:
+        with pytest.raises(KeyboardInterrupt):
+            run([3_000, 2_500], notes, storage)
+        with open_study(StudySpec(**PLANNED), storage) as study:
+            assert [own and own[0] for own in reports(study)] == [2_500, 2_500]
+            assert verdict(study).confirm_env_steps == 2_500
 
 
 def test_early_reports_judge_nothing(notes: Notes) -> None:

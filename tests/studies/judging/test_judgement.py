@@ -12,7 +12,7 @@ from histories import FURTHER, TRIALS, complete
 
 from studies.judging.distinct_schedules import shared_part
 from studies.judging.estimates import at_confirmed_length
-from studies.judging.judgement import finalists, judge, pruned_estimates, unconfirmed
+from studies.judging.judgement import as_judged, finalists, judge, pruned_estimates, unconfirmed
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.population_based.schedule import ScheduleEntry
 
@@ -226,7 +226,7 @@ def test_runs_of_finalists_that_were_stopped_are_compared_with_the_search_at_the
         replace(complete(3, 6.0, 6.0, confirms=1), left_at=80), replace(complete(4, 7.5, 8.5, confirms=2), left_at=80),
     ]  # fmt: skip
     history = history_of(*trials, late, early, other, stopped=runs, env_steps=100)
-    alike = at_confirmed_length(history.as_judged)
+    alike = at_confirmed_length(as_judged(history))
     assert (alike.env_steps, alike.confirms_apart) == (80, False)
     assert [(each.number, each.state, each.value) for each in alike.trials] == [
         (0, "complete", 1.0), (1, "complete", 7.0), (2, "complete", 8.0), (5, "complete", 6.5), (6, "pruned", 0.5),
@@ -246,17 +246,24 @@ def test_runs_of_finalists_that_were_stopped_are_compared_with_the_search_at_the
     assert at_confirmed_length(history).trials == history.trials
 
 
-def test_stopped_runs_count_while_no_finalist_has_ended():
-    stopped = [
-        replace(complete(number, 5.0, 5.0, confirms=2), left_at=at) for number, at in ((3, 90), (4, 80), (5, 80))
-    ]
+def test_stopped_finalists_count_while_none_has_ended_and_all_have_one_report():
+    def stopped(number: int, confirms: int, at: int = 80) -> TrialResult:
+        return replace(complete(number, 5.0, 5.0, confirms=confirms), left_at=at)
+
     ended, diverged = complete(6, 7.0, 7.0, confirms=1), replace(complete(7, 1.0, 1.0, confirms=1), state="diverged")
-    history = history_of(*TRIALS, stopped=stopped, env_steps=100, confirmations=[diverged])
-    assert [run.number for run in history.as_judged.confirmations] == [7, 4, 5], "of the report of most of them"
-    assert history.as_judged.confirm_budget == 80
-    assert list(judge(history).refuted) == [1]
-    after = replace(history, confirmations=[ended])
-    assert after.as_judged is after
+    both = history_of(*TRIALS, stopped=[stopped(3, 1), stopped(4, 2)], env_steps=100)
+    assert [run.number for run in as_judged(both).confirmations] == [3, 4]
+    assert as_judged(both).confirm_budget == 80
+    for own in (
+        replace(both, confirmations=[ended]),
+        replace(both, stopped=[stopped(3, 1), stopped(4, 2, at=90)]),
+        replace(both, stopped=[stopped(4, 2)]),
+        replace(both, stopped=[stopped(3, 1), stopped(4, 0)]),  # no finalist any more
+    ):
+        assert as_judged(own) is own
+    without = replace(both, stopped=[stopped(4, 2)], confirmations=[diverged])
+    assert [run.number for run in as_judged(without).confirmations] == [7, 4]
+    assert list(judge(without).refuted) == [1]
 
 
 def test_seed_counts_once():
