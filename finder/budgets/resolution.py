@@ -253,7 +253,7 @@ def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
         if spec.confirm_env_steps is not None and (again := finalists_text(design.spec)):
             what += f", then {again} with {counted(spec.confirm_env_steps, 'environment step')}"
         fewer = "fewer candidates, seeds or confirmations" if spec.plan() else "fewer trials (--n-trials)"
-        raise _too_little(budget, needed, what, fewer if n_trials > 1 else "shorter runs")
+        raise _too_little(budget, needed, what, fewer if n_trials > 1 else "")
     if env_steps < design.most:
         return design.of(max(least, _rounded_down(env_steps)))
     chosen = design.of(design.most)
@@ -370,11 +370,12 @@ def _with_most_trials(
 def _too_little(budget: _Budget, needed: float, what: str, instead: str = "shorter runs") -> StudyError:
     flag = f"--{budget.field.replace('_', '-')}"
     amount, enough = budget.text(needed), budget.text(budget.spare * needed)
+    shown = f"{int(amount):,}" if amount.isdigit() else amount
     unit = ("minute" if budget.field == "minutes" else "environment step") + ("" if amount == "1" else "s")
     too_few = "is too little" if budget.given.startswith("1 ") else "are too few"
     return StudyError(
-        f"{budget.given} {too_few}: {what} would take about {amount} {unit}, confirmation included. Give {flag} "
-        f"{enough} ({budget.field}={enough}), or {instead}."
+        f"{budget.given} {too_few}: {what} would take about {shown} {unit}, confirmation included. Give {flag} "
+        f"{enough} ({budget.field}={enough}){f', or {instead}' if instead else ''}."
     )
 
 

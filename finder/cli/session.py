@@ -179,8 +179,10 @@ def _print_interrupted(progress: Progress, output: Output) -> None:
     if study.storage.url == "memory":
         console.print("Stopped. Nothing is recorded: the study was in memory only.")
         return
-    done, n_paused = progress.n_before + progress.n_done, progress.n_paused
-    ended = f"{done} of {counted(progress.n_total, 'trial')} {are(done)} done"
+    (done, total), n_paused = progress.counts, progress.n_paused
+    ended = f"{done} of {counted(total, 'trial')} {are(done)} done"
+    if progress.is_confirming:
+        ended = f"The search is done, and {done} of {counted(total, 'finalist')} {are(done)} confirmed"
     paused = f", {n_paused} {are(n_paused)} paused" if n_paused else ""
     where = f"{': recorded' if paused else ' and recorded'} in {study.storage.label}"
     if study.storage.retry_policy.is_over:  # the message about the outage says where

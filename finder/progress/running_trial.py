@@ -25,8 +25,8 @@ class RunningTrial:
         env_steps: Seed -> environment steps so far.
         steps_before: Seed -> environment steps that an interrupted run, or one that was paused, had made before.
         episodes: Seed -> episodes so far.
-        recent: Returns (or losses) of the last episodes.
-        latest_word: Word before their mean.
+        recent: Seed -> returns (or losses) of its last episodes.
+        latest_word: Word before the mean over seeds of their means.
         began: Time of its start.
         confirms: Number of the trial that is repeated on further seeds, or None.
         first: Time of its first episodes, and its share of the budget then.
@@ -38,7 +38,6 @@ class RunningTrial:
     seeds: tuple[int, ...]
     budget: int
     by_steps: bool
-    recent: deque[float]
     began: float
     confirms: int | None = None
     latest_word: str = "lately"
@@ -47,6 +46,7 @@ class RunningTrial:
     env_steps: dict[int, int] = field(default_factory=dict)
     steps_before: dict[int, int] = field(default_factory=dict)
     episodes: dict[int, int] = field(default_factory=dict)
+    recent: dict[int, deque[float]] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -91,6 +91,9 @@ class RunningTrial:
 
     @property
     def latest(self) -> float | None:
-        """Mean over the last episodes, None without episodes."""
-        recent = list(self.recent)  # a copy: the display reads while the search writes
-        return statistics.fmean(recent) if recent else None
+        """Mean over seeds of the means of their last episodes, None without episodes.
+
+        Seeds whose episodes are short have more of them, and count as much as others.
+        """
+        recent = [list(own) for own in list(self.recent.values())]  # copies: the display reads while the search writes
+        return statistics.fmean(map(statistics.fmean, recent)) if recent else None

@@ -86,6 +86,11 @@ class Tracker:
         return max(0, self.n_before + self.n_done - before), self.n_total - before
 
     @property
+    def is_confirming(self) -> bool:
+        """True once the confirmation has begun."""
+        return self._n_search is not None
+
+    @property
     def share(self) -> float:
         """Share of the work of this process that is done, from 0 to 1."""
         return self._forecast.share(self._standing)
@@ -126,6 +131,8 @@ class Tracker:
         self.n_before, self.n_paused = before.n_ended - before.n_again, before.n_paused
         n_new = before.n_total - self.n_before - self.n_paused if before.n_paused else n_left
         self.n_total = self.n_before + self.n_paused + max(0, n_new)
+        if study.storage.shared and not study.confirmation_trials():
+            self.n_total = max(self.n_total, before.n_total)  # other processes run the rest
         if executor.trains_together:
             self._forecast = Forecast(study.spec, self.n_places)
         else:
@@ -176,7 +183,6 @@ class Tracker:
             seeds=trial.seeds,
             budget=trial.env_steps or trial.episodes or 1,
             by_steps=trial.env_steps is not None,
-            recent=deque(maxlen=_RECENT * len(trial.seeds)),
             began=self._clock(),
             confirms=trial.confirms,
             latest_word=self._latest_word,
@@ -204,7 +210,7 @@ class Tracker:
             trial.episodes[record.seed] = record.episode + 1
             value = record.episode_return if by_return else record.loss
             if value is not None:
-                trial.recent.append(value)
+                trial.recent.setdefault(record.seed, deque(maxlen=_RECENT)).append(value)
         if records:
             now = self._clock()
             self._forecast.progressed(trial, now)

@@ -180,7 +180,7 @@ def join_study(study_name: str, storage: AnyStorage) -> OpenStudy:
                 "workers cannot help. Resume it with the call or the command that started it."
             )
         key, owns = create_key(opened, study_id, study_name), storage is not opened
-        leases = LeaseManager(opened.leases, key) if opened.shared else _lead(opened, key, study_name)
+        leases = LeaseManager(opened.leases, key) if opened.shared else _lead(opened, key, study_name, joins=True)
         on_error.enter_context(leases)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         study = _study_of(opened, study_name, leases, _sampler_of(spec), pruner)
@@ -228,34 +228,34 @@ def remove_unless_running(storage: StudyStorage, study_id: int, name: str) -> No
     with LeaseManager(storage.leases, key, others=storage.url != "memory") as leases:
         holder = leases.other_owner_with_watch() or leases.acquire_with_watch(STUDY)
         if holder is not None:
-            raise _is_run_by(name, storage, holder)
+            raise _is_run_by(name, holder)
         leases.start_renewing()  # millions of episodes take minutes
         with contextlib.suppress(LeaseLostError), leases.planning():  # workers begin trials with that lease only
             if (holder := leases.other_owner_with_watch()) is not None:
-                raise _is_run_by(name, storage, holder)
+                raise _is_run_by(name, holder)
             remove_study(storage, study_id)  # with its leases, of which this is one
 
 
-def _lead(opened: StudyStorage, key: str, name: str) -> LeaseManager:
-    """Acquire the lease of a study, given its key and its name.
+def _lead(opened: StudyStorage, key: str, name: str, *, joins: bool = False) -> LeaseManager:
+    """Acquire the lease of a study, given its key and its name, to begin or continue it, or to join its workers.
 
     Raises:
         StudyError: If another live process holds it.
     """
     leases = LeaseManager(opened.leases, key, others=opened.url != "memory")
     holder = leases.acquire_with_watch(STUDY)
-    if holder is not None:
-        leases.close()
-        raise _is_run_by(name, opened, holder)
-    return leases
+    if holder is None:
+        return leases
+    leases.close()
+    storage = shlex.quote(opened.label)
+    if joins:
+        raise _is_run_by(name, holder, f"a file takes one process; share it by finder serve --storage {storage}")
+    others = f"help it (finder worker {shlex.quote(name)} --storage {storage}), " if opened.shared else ""
+    raise _is_run_by(name, holder, f"{others}wait for it, stop it, or choose another name")
 
 
-def _is_run_by(name: str, opened: StudyStorage, holder: Owner) -> StudyError:
-    running = f"the study {name!r} is being run by process {holder.pid} on {holder.host}"
-    if opened.shared:
-        where = f"finder worker {shlex.quote(name)} --storage {shlex.quote(opened.label)}"
-        return StudyError(f"{running}: help it ({where}), wait for it, stop it, or choose another name.")
-    return StudyError(f"{running}: wait for it, stop it, or choose another name.")
+def _is_run_by(name: str, holder: Owner, advice: str = "wait for it, or stop it") -> StudyError:
+    return StudyError(f"the study {name!r} is being run by process {holder.pid} on {holder.host}: {advice}.")
 
 
 def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
@@ -265,7 +265,7 @@ def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
     with LeaseManager(storage.leases, key, others=False) as leases:
         holder = leases.other_owner_with_watch()
     if holder is not None:
-        raise _is_run_by(name, storage, holder)
+        raise _is_run_by(name, holder)
 
 
 def _study_of(

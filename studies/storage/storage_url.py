@@ -217,7 +217,13 @@ def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
     if create and address.read_only:
         raise StudyError(f"the storage {address.label!r} cannot be opened for writing: leave out its mode=ro.")
     if not folder.is_dir():
-        raise StudyError(f"the storage {str(path)!r} cannot be created: make the directory {str(folder)!r} first.")
+        absolute = Path("/", folder)
+        meant = (
+            f" Or write an absolute path with four slashes: {address.kind}:///{Path('/', path)}."
+            if not path.is_absolute() and absolute.is_dir()
+            else ""
+        )
+        raise StudyError(f"the storage {str(path)!r} does not exist: make the directory {str(folder)!r} first.{meant}")
     if not path.exists():
         if not create:
             raise StudyError(f"there is no storage {str(path)!r}: check the path, or run a study with it first.")

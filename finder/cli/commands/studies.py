@@ -42,8 +42,11 @@ def studies(storage: Storage = None, json: Json = False) -> int:
         rows: list[dict[str, Any]] = [asdict(summary) for summary in summaries]
         print_json([{**row, "started": row["started"] and row["started"].isoformat()} for row in rows])
         return 0
+    where = storage or DEFAULT_STORAGE
+    if not summaries and where == "memory":
+        errors().print("A study in memory ends with its process: give the file or the database of another storage.")
+        return 0
     if not summaries:
-        where = storage or DEFAULT_STORAGE
         begin = f"finder lr ppo --env CartPole-v1{storage_flag(parse_storage_url(where).label)}"
         errors().print(f"No studies yet in {redacted(where)}. Begin with: {begin}", soft_wrap=True)
         return 0
