@@ -184,7 +184,7 @@ def _print_interrupted(progress: Progress, output: Output) -> None:
     if progress.is_confirming:
         ended = f"The search is done, and {done} of {counted(total, 'finalist')} {are(done)} confirmed"
     paused = f", {n_paused} {are(n_paused)} paused" if n_paused else ""
-    where = f"{': recorded' if paused else ' and recorded'} in {study.storage.label}"
+    where = f"{': recorded' if paused or progress.is_confirming else ' and recorded'} in {study.storage.label}"
     if study.storage.retry_policy.is_over:  # the message about the outage says where
         where = ""
     console.print(Text.assemble(("Stopped. ", "bold"), f"{ended}{paused}{where}."))
