@@ -153,6 +153,8 @@ def call_text(remedy: Remedy) -> str:
     optimizers, spaces = changes.pop("optimizers", ()), changes.pop("space", ())
     of = f", of an OptFinder(..., {list(optimizers)})" if optimizers else ""
     without = ", without n_rates" if "learning_rates" in changes else ""
+    if "rates" in changes:
+        without = ", without start_lr, end_lr and n_rates"
     return f"{_same_call(changes, spaces)}{without}{of}"
 
 

@@ -326,7 +326,7 @@ def test_total_steps_count_on_pruning() -> None:
 
 def test_too_few_total_steps_are_refused() -> None:
     with pytest.raises(
-        StudyError, match=r"999 environment steps are too few: 2 trials .* about 1000 environment steps"
+        StudyError, match=r"999 environment steps are too few: 2 trials .* about 1,000 environment steps"
     ):
         within_steps(planned(total_env_steps=999), all_at_once, LEAST)
     assert within_steps(planned(total_env_steps=1_000), all_at_once, LEAST).env_steps == 500
@@ -341,7 +341,7 @@ def test_all_first_trials_are_run_or_the_budget_is_refused() -> None:
     chosen = within_steps(StudySpec(**asked, total_env_steps=200_000), all_at_once, LEAST)  # type: ignore[arg-type]
     # 5 trials, and 3 finalists with the present values: of three seeds each, and five further ones, 2 trials would fit.
     assert (chosen.n_trials, len(chosen.seeds), chosen.confirm, chosen.confirm_seeds) == (8, 1, 3, 3)
-    least = "5 trials of 10,000 environment steps with 1 seed each would take about 110000 "
+    least = "5 trials of 10,000 environment steps with 1 seed each would take about 110,000 "
     with pytest.raises(StudyError, match=least):
         within_steps(StudySpec(**asked, total_env_steps=90_000), all_at_once, LEAST)  # type: ignore[arg-type]
 

@@ -276,6 +276,6 @@ def test_remedies_of_calls_have_the_rates_of_earlier_ones(tmp_path: Path) -> Non
     calls = [(None, {"trials": [{"learning_rate": rate} for rate in rates]}) for rates in ((1e-4, 1e-3), (1e-2, 3e-2))]
     texts = studied(f"sqlite:///{tmp_path}/s.db", "s", *calls)
     of_all = "the same call with rates=[0.0001, 0.001, 0.01, 0.03], seeds=3, study_name='s-3-seeds'"
-    assert of_all in texts
+    assert f"{of_all}, without start_lr, end_lr and n_rates" in texts
     assert "the same call with confirm=3" in texts
     assert "the same call with seeds=3, study_name='t-3-seeds'" in studied(f"sqlite:///{tmp_path}/s.db", "t", calls[0])

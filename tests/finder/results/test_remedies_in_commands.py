@@ -246,7 +246,9 @@ def test_every_remedy_is_a_command_that_plans_what_it_promises(
 
 
 def rates(optimizers: Any = None, **options: Any) -> Any:
-    return LRFinder("ppo", "CartPole-v1").grid(**options)
+    without = {"n_rates"} if "rates" in options else set()
+    given = {name: value for name, value in options.items() if name not in without}
+    return LRFinder("ppo", "CartPole-v1").grid(**given)
 
 
 def optimizers(optimizers: Any = ("adam", "sgd"), **options: Any) -> Any:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from histories import FURTHER, TRIALS
 
 from studies.analysis.recommendation import best
 from studies.figures.figures import reading_place, study_figures
 from studies.figures.importances import MIN_TRIALS, importances_data, plot_importances
 from studies.figures.parallel_coordinates import parallel_coordinates_data, plot_parallel_coordinates
 from studies.figures.theme import confirmed_text
+from studies.judging.judgement import judge
+from studies.judging.search_history import SearchHistory
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports import learning_rate_data, optimizers_data, plot_learning_rate, plot_optimizers
@@ -217,5 +221,8 @@ class TestFurtherSeeds:
 
 
 def test_one_further_seed_has_no_interval_in_the_legend(make_spec: Make) -> None:
-    assert confirmed_text(make_spec(confirm=1, confirm_seeds=1)) == "further seed"
-    assert confirmed_text(make_spec(confirm=1, confirm_seeds=2)) == "further seeds, 95% interval"
+    found = judge(SearchHistory(trials=TRIALS, n_finalists=1, further_seeds=FURTHER))
+    assert confirmed_text(make_spec(confirm=1, confirm_seeds=1), found) == "further seed"
+    assert confirmed_text(make_spec(confirm=1, confirm_seeds=2), found) == "further seeds, 95% interval"
+    shorter = replace(found, confirms_apart=True, confirm_env_steps=8_000)
+    assert confirmed_text(make_spec(confirm=1, confirm_seeds=2), shorter) == "further seeds, 8,000 steps, 95% interval"

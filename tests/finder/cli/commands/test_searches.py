@@ -290,7 +290,7 @@ class TestResume:
             assert "may change" not in shown.out + shown.err
             assert "1e-2 is the highest rate that was tried: higher ones may be better" in shown.out + shown.err
         assert (
-            "to settle it: the same call with rates=[0.1, 1.0] (two rates beyond the edge"
+            "to settle it: the same call with rates=[0.1, 1.0], without start_lr, end_lr and n_rates (two rates beyond the"
             in finder("best", spec.name).err
         )
 
