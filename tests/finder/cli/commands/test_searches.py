@@ -289,10 +289,8 @@ class TestResume:
             shown = finder(command, spec.name)
             assert "may change" not in shown.out + shown.err
             assert "1e-2 is the highest rate that was tried: higher ones may be better" in shown.out + shown.err
-        assert (
-            "to settle it: the same call with rates=[0.1, 1.0], without start_lr, end_lr and n_rates (two rates beyond the"
-            in finder("best", spec.name).err
-        )
+        call = "the same call with rates=[0.1, 1.0], without start_lr, end_lr and n_rates (two rates beyond the edge"
+        assert f"to settle it: {call}" in finder("best", spec.name).err
 
     @pytest.mark.slow
     def test_advice_uses_the_interface_that_started_the_study(self, finder: Any) -> None:
