@@ -168,8 +168,6 @@ def make_spec(
         known = {*StudyOptions.__annotations__, "env_steps", "episodes", "metric", *_OWN_ARGUMENTS[kind]}
         raise unknown_name("option", sorted(unknown)[0], known)
     check_study_name(options.get("study_name"))
-    if options.get("confirm") == 0 and "confirm_seeds" in options:
-        raise StudyError("confirm_seeds is for trials that are run again, but confirm is 0: leave one of them out.")
     chosen = {key: value for key, value in options.items() if key not in _NOT_OF_THE_STUDY}
     environment = agents[0].environment
     labels = tuple(labels) or tuple(agent.label for agent in agents)

@@ -346,7 +346,6 @@ class TestGrid:
             ({"start_lr": 1.0, "end_lr": 0.1}, "smaller than end_lr"),
             ({"n_rates": 1}, "n_rates must be >= 2"),
             ({"rates": [1e-3, 1e-2], "n_rates": 3}, "give either the rates or their range"),
-            ({"confirm": 0, "confirm_seeds": 3}, "confirm is 0: leave one of them out"),
             ({"rates": []}, "the list of learning rates is empty"),
             ({"fixed": {"gamma": 0.9, "one_minus_gamma": 0.05}}, "set the same hyperparameter"),
             ({"seeds": 0}, "seeds: 0 is not a number of seeds"),

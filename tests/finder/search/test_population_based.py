@@ -53,8 +53,6 @@ def search(folder: Path, **changes: Any) -> SearchResult:
         "pruner_kwargs": {"quantile": 0.5}, "fixed": SMALL_PPO, "confirm": 1, "confirm_seeds": 2,
         "storage": f"sqlite:///{folder / 'pbt.db'}", "progress": False,
     }  # fmt: skip
-    if changes.get("confirm") == 0:
-        del given["confirm_seeds"]
     return finder.tune("ppo", changes.pop("environment", "CartPole-v1"), **{**given, **changes})
 
 
