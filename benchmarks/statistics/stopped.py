@@ -1,4 +1,4 @@
-"""Which finalist is the best, by runs that were stopped? Writes benchmarks/results/stopped.md.
+"""Measure how well finalists are chosen by runs that were stopped; writes benchmarks/results/stopped.md.
 
     python -m benchmarks.statistics.stopped    # half a minute
 

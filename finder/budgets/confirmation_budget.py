@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from finder.budgets.cost import largest_within
 from finder.budgets.meters import Meter, RelativeTimes
+from studies.judging.confirmation import confirmed_seeds, unconfirmed
 from studies.judging.search_history import n_finalists
 from studies.spec.fields import MOST_SEEDS
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
+
+if TYPE_CHECKING:
+    from studies.study.study import OpenStudy
 
 MOST_FURTHER = 4
 """Largest multiple of the further seeds of a confirmation for which spare budget is used."""
@@ -16,6 +22,10 @@ MOST_FURTHER = 4
 _LENGTHENED, _SHORTENED = 0.9, 0.97
 """Shares of the remaining budget that a confirmation may take whose runs are longer or shorter than planned. Without
 longer runs there is a confirmation, so less is risked for them."""
+
+
+LEAST_SHARE = 0.75
+"""Share of the runs of a search after which finalists that are stopped are judged."""
 
 
 class ConfirmationBudget:
@@ -152,3 +162,26 @@ class ConfirmationBudget:
         """
         steps = self.spec.confirm_budget if env_steps is None else env_steps
         return self._meter.confirmation(steps, len(finalists), n_seeds, self.relative.of(finalists))
+
+
+def last_common_report(study: OpenStudy, reports: Mapping[int | None, Collection[int]]) -> int:
+    """Return the environment steps of the report by which finalists are judged that a spent budget has stopped.
+
+    In replays of tables of finished runs, finalists that were stopped after three quarters of the runs of a search
+    choose better than the search itself, and after half of them worse (benchmarks/results/stopped.md).
+
+    Args:
+        study: The study.
+        reports: Stopped finalist -> environment steps of its reports.
+
+    Returns:
+        Those of the last report that all finalists have made; 0 if there is none after `LEAST_SHARE` of the runs of the
+        search, or one of them has ended.
+    """
+    spec = study.spec
+    if not reports or spec.env_steps is None or spec.metrics or is_population_based(spec.pruner):
+        return 0
+    if confirmed_seeds(study) or not {finalist.number for finalist, _ in unconfirmed(study)} <= reports.keys():
+        return 0
+    at = max(set.intersection(*map(set, reports.values())), default=0)
+    return at if at >= LEAST_SHARE * spec.env_steps else 0

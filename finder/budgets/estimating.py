@@ -18,8 +18,8 @@ from finder.executors.executor import Executor
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec
 from studies.adapters.expected_pruning import expected_courses
-from studies.spaces.conditions import exists, in_order
-from studies.spaces.spaces import Fixed, Space, extremes
+from studies.spaces.conditions import existing
+from studies.spaces.spaces import Fixed, extremes
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
@@ -106,7 +106,7 @@ def trials_to_measure(spec: StudySpec, agent_of: AgentOf, executor: Executor, wh
     if not planned:
         first = dict(spec.first[0]) if spec.first else {}
         labels = [{"agent": spec.agents[k % len(spec.agents)]} if len(spec.agents) > 1 else {} for k in range(n)]
-        rows = [_existing({**first, **label}, spec.search_space()) for label in labels]
+        rows = [existing({**first, **label}, spec.search_space()) for label in labels]
     return [
         TrialSpec(
             number=number,
@@ -122,15 +122,6 @@ def trials_to_measure(spec: StudySpec, agent_of: AgentOf, executor: Executor, wh
         )
         for number, row in enumerate(rows)
     ]
-
-
-def _existing(params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Any]:
-    """Return the parameters that exist in a trial: those of first trials may be of another agent."""
-    row = {name: value for name, value in params.items() if name not in spaces}
-    for name, space in in_order(spaces).items():
-        if name in params and exists(space, row):
-            row[name] = params[name]
-    return row
 
 
 def _n_structures(spec: StudySpec, agent_of: AgentOf) -> int:

@@ -173,10 +173,7 @@ def counted_minutes(minutes: float) -> str:
 
 def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     """Return what was chosen for a budget of the whole search, as a sentence."""
-    if spec.minutes is not None:
-        limit = f"{counted_minutes(spec.minutes)}"
-    else:
-        limit = f"{spec.total_env_steps:,} environment steps in total"
+    limit = _limit_text(spec) + ("" if spec.minutes is not None else " in total")
     as_long = ", as long as the long run"
     longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 SHARE_TO_JUDGE = 0.05
 """Share of the budget that a trial has to use before its speed is meaningful."""
+
+
+_RECENT = 20
+"""Number of episodes of each seed in the latest mean."""
 
 
 @dataclass
@@ -46,7 +50,7 @@ class RunningTrial:
     env_steps: dict[int, int] = field(default_factory=dict)
     steps_before: dict[int, int] = field(default_factory=dict)
     episodes: dict[int, int] = field(default_factory=dict)
-    recent: dict[int, deque[float]] = field(default_factory=dict)
+    recent: dict[int, deque[float]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=_RECENT)))
 
     @property
     def share(self) -> float:

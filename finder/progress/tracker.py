@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from finder.trials.trial import Outcome, TrialSpec
     from studies.database.records import EpisodeRecord
     from studies.study.study import OpenStudy
-
-_RECENT = 20
-"""Number of episodes of each seed in the latest mean."""
 
 _BEFORE_STEPS = ("starting", "compiling")
 """Phases that end with the first episodes."""
@@ -210,7 +207,7 @@ class Tracker:
             trial.episodes[record.seed] = record.episode + 1
             value = record.episode_return if by_return else record.loss
             if value is not None:
-                trial.recent.setdefault(record.seed, deque(maxlen=_RECENT)).append(value)
+                trial.recent[record.seed].append(value)
         if records:
             now = self._clock()
             self._forecast.progressed(trial, now)

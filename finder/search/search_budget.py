@@ -16,13 +16,12 @@ from optuna.trial import TrialState
 from finder.budgets.earlier import counted_steps
 from finder.budgets.limit import Limit
 from finder.budgets.search_plan import unfinished_text
-from finder.search.confirmation_reports import ConfirmationReports
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.retries import StorageAwayError
 from studies.judging.confirmation import confirmed_seeds, interrupted_steps, unconfirmed
 from studies.spec.attributes import is_confirmation, is_paused
-from studies.spec.scheduler_names import is_population_based, prunes_trials
+from studies.spec.scheduler_names import prunes_trials
 from studies.study.budget_attributes import (
     has_ended,
     is_confirming,
@@ -36,7 +35,6 @@ from studies.study.time_spent import store_seconds
 if TYPE_CHECKING:
     from finder.trials.trial import Outcome, TrialSpec
     from studies.recording.recorder import Recorder
-    from studies.spaces.spaces import Json
     from studies.study.study import OpenStudy
 
 STORE_SECONDS = 30.0
@@ -145,13 +143,10 @@ class SearchBudget:
 
     # The end --------------------------------------------------------------------------------------------------
 
-    def stops_confirmation(self, number: int) -> bool:
-        """Return whether an interrupted trial confirms another one, and was stopped because the budget is spent."""
+    @property
+    def is_spent(self) -> bool:
+        """True if the running trials were stopped, as the budget is spent."""
         return False
-
-    def last_common_report(self, stopped: Collection[int]) -> dict[int, dict[str, Json]]:
-        """Return the attributes by which trials of `stops_confirmation` are judged; see `ConfirmationReports`."""
-        return {}
 
     def end(self) -> str:
         """Settle the numbers of a search that has ended; return a sentence about what was not run, "" without any."""
@@ -176,7 +171,6 @@ class KeptBudget(SearchBudget):
         self._stored = self._looked = time.monotonic()
         self._sure_seeds: int | None = None  # further seeds before those for which there was budget left
         self._running: dict[int, int] = {}  # trial that runs here -> environment steps that it made before, of all runs
-        self._reports = ConfirmationReports()
         recorder.queue.keeps_budget = True
         if not self.is_confirming:
             store_ended(self._study, ended=False)  # it may have been stored for a smaller budget
@@ -223,14 +217,11 @@ class KeptBudget(SearchBudget):
     def begun(self, trial: TrialSpec, resumed: int = 0, *, is_baseline: bool = False) -> None:
         before, n_seeds = trial.promoted_from or 0, len(trial.seeds)
         self._running[trial.number] = before * n_seeds
-        if trial.confirms is not None:
-            self._reports.begun(trial.number, trial.confirms)
         reached = 0 if before else resumed
         self._limit.begun(trial.number, n_seeds, before, reached, is_baseline=is_baseline)
 
     def trial_ended(self, number: int, env_steps: int, outcome: Outcome) -> None:
         self._running.pop(number, None)
-        self._reports.ended(number)
         self._limit.ended(number, env_steps, outcome.value if outcome.state == "complete" else None, outcome.work)
 
     def check(self) -> None:
@@ -251,7 +242,6 @@ class KeptBudget(SearchBudget):
                 store_ended(self._study, ended=not self._limit.has_spare)
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], stopped: set[int]) -> Collection[int]:
-        self._reports.add(env_steps, values)
         self._limit.check()
         return self._limit.rung(env_steps, values, stopped)
 
@@ -318,15 +308,9 @@ class KeptBudget(SearchBudget):
         counts = {"confirm_seeds": planned.confirm_seeds, "confirm_env_steps": planned.confirm_env_steps}
         return self._recorder.to_confirm() if self._set_counts(**counts) else finalists
 
-    def stops_confirmation(self, number: int) -> bool:
-        return self._limit.is_spent and number in self._reports
-
-    def last_common_report(self, stopped: Collection[int]) -> dict[int, dict[str, Json]]:
-        spec = self._study.spec
-        if spec.env_steps is None or spec.metrics or is_population_based(spec.pruner) or confirmed_seeds(self._study):
-            return {}
-        finalists = [finalist.number for finalist, _ in unconfirmed(self._study)]
-        return self._reports.last_common(stopped, finalists, spec.env_steps)
+    @property
+    def is_spent(self) -> bool:
+        return self._limit.is_spent
 
     def end(self) -> str:
         if self._sure_seeds is not None and unconfirmed(self._study):

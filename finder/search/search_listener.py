@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agents.processes.interrupts import defer_interrupts, is_interrupt_deferred
+from finder.budgets.confirmation_budget import last_common_report
 from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, INTERRUPTED, PAUSED, BudgetSpent, Outcome, outcome_attrs
 from studies.database.retries import interrupt_of
 from studies.schedulers.scheduler import Action
@@ -43,12 +44,15 @@ class SearchListener:
         self._recorder, self._budget, self._observer, self._checkpoints = recorder, budget, observer, checkpoints
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._asked: dict[int, Ask] = {}  # the running trials
+        self._reports: dict[int, dict[int, Mapping[int, float]]] = {}  # of confirmations: steps -> seed -> value
         self._stopped: dict[int, Outcome] = {}  # confirmations that the spent budget has stopped
         self._handled_before = sys.exc_info()[1]  # a script may search after Ctrl-C, in its handler
 
     def begun(self, ask: Ask) -> None:
         """Record that a trial is passed to the executor."""
         self._asked[ask.number] = ask
+        if ask.confirms is not None:
+            self._reports[ask.number] = {}
 
     @property
     def n_to_resume(self) -> int:
@@ -89,6 +93,8 @@ class SearchListener:
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         decided = self._recorder.decide(env_steps, values)
         reasons = {number: _REASONS[action] for number, action in decided.items() if action in _REASONS}
+        for number in values.keys() & self._reports.keys():
+            self._reports[number][env_steps] = dict(values[number])
         behind = self._budget.rung(env_steps, values, set(reasons))
         return reasons | dict.fromkeys(behind, FOR_BUDGET)
 
@@ -98,7 +104,7 @@ class SearchListener:
         return self._recorder.exchange(env_steps, values, diverged)
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        if outcome.state == "interrupted" and self._budget.stops_confirmation(number):
+        if outcome.state == "interrupted" and self._budget.is_spent and number in self._reports:
             self._stopped[number] = outcome
         else:
             self._record_end(number, outcome)
@@ -111,17 +117,18 @@ class SearchListener:
         """
         with defer_interrupts():  # the report of one finalist alone would decide
             stopped, self._stopped = self._stopped, {}
-            judged = self._budget.last_common_report(stopped)
+            reports = {self._asked[number].confirms: self._reports[number] for number in stopped}
+            at = last_common_report(self._recorder.study, reports)
             for number, outcome in stopped.items():
-                self._record_end(number, outcome, judged.get(number))
-        return max((own["env_steps"] for own in judged.values()), default=0)
+                self._record_end(number, outcome, at)
+        return at
 
-    def _record_end(self, number: int, outcome: Outcome, stopped: dict[str, Json] | None = None) -> None:
+    def _record_end(self, number: int, outcome: Outcome, judged_at: int = 0) -> None:
         if outcome.state == "failed" and outcome.failure != "diverged" and self._is_interrupted():
             # The signal may have ended a simulator of the environment too, whose failure is none of the trial.
             outcome = replace(outcome, state="interrupted", reason=INTERRUPTED, traceback="")
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds
-        newest = self._newest.pop(number, {}).values()
+        reports, newest = self._reports.pop(number, {}), self._newest.pop(number, {}).values()
         if newest and not env_steps:  # its process has died and reported episodes only
             env_steps = min(record.env_steps for record in newest)
             seconds = max(record.wall_seconds for record in newest)
@@ -140,7 +147,12 @@ class SearchListener:
         elif outcome.state == "failed":
             self._recorder.failed(number, outcome.reason, outcome.traceback, extra, kind=outcome.failure)
         else:
-            self._recorder.interrupted(number, None if stopped is None else {STOPPED_ATTR: stopped})
+            self._recorder.interrupted(number, {STOPPED_ATTR: _report(reports, judged_at)} if judged_at else None)
         self._observer.trial_ended(number, outcome)
         self._budget.trial_ended(number, env_steps, outcome)
         self._checkpoints.tidy(self._recorder)
+
+
+def _report(reports: Mapping[int, Mapping[int, float]], env_steps: int) -> dict[str, Json]:
+    """Return one of the reports of a confirmation as its attribute."""
+    return {"env_steps": env_steps, "values": {str(seed): value for seed, value in reports[env_steps].items()}}

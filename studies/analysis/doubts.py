@@ -20,7 +20,7 @@ from studies.analysis.remedies import (
     repeat_search,
 )
 from studies.analysis.status import StudyStatus, abandoned_trials, study_status
-from studies.judging.confirmation import Verdict, confirmed_seeds
+from studies.judging.confirmation import Verdict
 from studies.judging.distinct_schedules import distinct_first
 from studies.judging.judgement import finalists, untried
 from studies.judging.learning_rate_estimate import cost_text
@@ -87,7 +87,7 @@ def _unfinished(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | 
     if now.complete:
         text = f"{now.n_again} of {counted(now.n_total, 'trial')} failed and will run again: this may change"
         return Reason(text=text, remedy=repeat_search("runs them again"))
-    if found.confirm_env_steps is not None and found.confirmed and now.n_unconfirmed and not confirmed_seeds(study):
+    if found.by_stopped and now.n_unconfirmed:
         reached = f"{found.confirm_env_steps:,} of {study.spec.confirm_budget:,} environment steps"
         is_running = any(trial.state == TrialState.RUNNING for trial in study.confirmation_trials())
         text = f"the finalists were stopped after {reached}{' and run again' if is_running else ''}: this may change"

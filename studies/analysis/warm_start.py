@@ -222,7 +222,7 @@ def _other_optimizer(
     used = given.get("optimizer")
     if used is None and not config.get("optimizer_kwargs"):
         used = config.get("optimizer")
-    is_other = isinstance(used, str) and used.partition("(")[0].strip() != own.partition("(")[0].strip()
+    is_other = isinstance(used, str) and _parsed(used)[0] != _parsed(own)[0]
     return str(used) if is_other else ""
 
 

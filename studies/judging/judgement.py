@@ -83,6 +83,7 @@ class Verdict:
         confirm_env_steps: Environment steps of the runs on further seeds: those before a spent budget stopped them, if
             none has ended. None if the budget is in episodes.
         confirms_apart: Whether these are more or fewer than those of the search, so that values differ.
+        by_stopped: Whether finalists are judged by runs that a spent budget has stopped (`as_judged`).
     """
 
     pick: Ranked | None
@@ -96,6 +97,7 @@ class Verdict:
     baseline_only: int | None = None
     confirm_env_steps: int | None = None
     confirms_apart: bool = False
+    by_stopped: bool = False
 
     @property
     def confirmation(self) -> Confirmed | None:
@@ -221,7 +223,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         bounds: Bounds of the values, to which reported intervals are clipped. They do not affect decisions.
         confirming_bounds: The same for the values of the runs that confirm.
     """
-    history = as_judged(history)
+    given, history = history, as_judged(history)
     direction = history.direction
     runs, refuted = _confirmations(history)
     further = {
@@ -279,7 +281,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     return Verdict(
         pick=shown, tuning=tuning, ranked=ranked, estimated=estimated, confirmed=confirmed, refuted=refuted, rate=rate,
         finalists_alone=finalists_alone, baseline_only=baseline_only, confirm_env_steps=history.confirm_budget,
-        confirms_apart=history.confirms_apart,
+        confirms_apart=history.confirms_apart, by_stopped=history is not given,
     )  # fmt: skip
 
 

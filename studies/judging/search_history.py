@@ -123,7 +123,7 @@ class SearchHistory:
     @property
     def confirms_longer(self) -> bool:
         """Return whether the runs that confirm are longer than those of the search."""
-        return self.confirms_apart and (self.confirm_env_steps or 0) > (self.env_steps or 0)
+        return (self.confirm_env_steps or 0) > (self.env_steps or 0)
 
     @property
     def confirm_budget(self) -> int | None:
