@@ -12,6 +12,9 @@ from finder.range_test.range_test import evenly_spaced
 from studies.spaces.spaces import LARGEST
 from studies.spec.fields import MOST_SEEDS
 
+_N_RATES = 16
+"""Default number of rates of a grid."""
+
 
 def run_seeds(seeds: Any, first: int) -> tuple[int, ...]:
     """Return the seeds of the runs of a range test.
@@ -65,7 +68,7 @@ def rates_of_grid(
         return evenly_spaced(
             1e-5 if start_lr is None else start_lr,
             1e-1 if end_lr is None else end_lr,
-            16 if n_rates is None else n_rates,
+            _N_RATES if n_rates is None else n_rates,
         )
     if (start_lr, end_lr, n_rates) != (None, None, None):
         raise ConfigurationError(

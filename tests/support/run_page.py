@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import glob
-import inspect
 import os
 import re
 import shlex
@@ -51,8 +50,11 @@ DEFAULT_STEPS = 4_200
 """Default environment steps of each run of a search: eight copies of Acrobot end an episode each."""
 
 
-DEFAULT_RATES = {16: 4, 5: 3}
-"""Default number of learning rates -> smaller default number."""
+DEFAULT_GRID_RATES = 4
+"""Default number of learning rates of a grid, instead of 16."""
+
+DEFAULT_RATES = 3
+"""Default number of learning rates of each optimizer, instead of 5."""
 
 DEFAULT_SEEDS = 2
 """Default number of seeds of a trial, instead of 3."""
@@ -115,8 +117,8 @@ def run(block: Block, page: str, names: dict[str, Any]) -> None:
 def shorten_defaults() -> None:
     """Replace default numbers by smaller ones; make servers take free ports and end at once."""
     from finder.cli.training import settings as train_settings
-    from finder.finders.lr import LRFinder
-    from finder.finders.optimizer import OptFinder
+    from finder.finders import optimizer
+    from finder.range_test import arguments as grid_rates
     from finder.search import options
     from studies.servers import dashboard, proxy
 
@@ -124,14 +126,7 @@ def shorten_defaults() -> None:
     make_dashboard, make_proxy = dashboard.make_dashboard, proxy.make_proxy
     options._steps = lambda given, default: steps(given, DEFAULT_STEPS)
     options.StudySpec = functools.partial(options.StudySpec, seeds=DEFAULT_SEEDS)
-    for method, usual in ((LRFinder.grid, 16), (OptFinder.find, 5)):
-        function = inspect.unwrap(method)
-        keywords, positional = function.__kwdefaults__ or {}, function.__defaults__ or ()
-        if "n_rates" in keywords:
-            keywords["n_rates"] = DEFAULT_RATES[usual]
-        else:
-            assert positional.count(usual) == 1
-            function.__defaults__ = tuple(DEFAULT_RATES[usual] if each == usual else each for each in positional)
+    grid_rates._N_RATES, optimizer._N_RATES = DEFAULT_GRID_RATES, DEFAULT_RATES
     train_settings.DEFAULT_STEPS = 512
     dashboard.make_dashboard = lambda storage, host, port, *args, **named: make_dashboard(
         storage, host, 0, *args, **named
