@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import termios
 import threading
 from collections.abc import Callable
 from typing import Any, Self
@@ -40,7 +42,8 @@ class GuardedLive(Live):
     """A live display that ends at the first error of a redraw, without raising it.
 
     rich redraws in a thread, when a line is printed above the display, and when the display stops. An exception would
-    end the thread, the print or the stop.
+    end the thread, the print or the stop. While the display lasts, Ctrl-C does not make the terminal drop output that
+    it has not shown yet: after half a frame, the display would erase lines above itself.
 
     Args:
         draw: Returns the content.
@@ -76,6 +79,8 @@ class GuardedLive(Live):
 
     def start(self, refresh: bool = False) -> None:
         self._started_once = True
+        with contextlib.suppress(OSError, ValueError, termios.error):
+            _set_flushed_by_interrupts(self.console.file.fileno(), False)
         try:
             super().start(refresh)
         except Exception as error:  # noqa: BLE001 - such as a closed terminal
@@ -85,6 +90,8 @@ class GuardedLive(Live):
     def stop(self) -> None:
         with contextlib.suppress(Exception):  # errors at the end are ignored
             super().stop()
+        with contextlib.suppress(OSError, ValueError, termios.error):
+            _set_flushed_by_interrupts(self.console.file.fileno(), True)
 
     def refresh(self) -> None:
         try:
@@ -100,3 +107,18 @@ class GuardedLive(Live):
             self.stop()
             with contextlib.suppress(Exception):
                 self._on_error(self._error)
+
+
+def _set_flushed_by_interrupts(descriptor: int, is_flushed: bool) -> None:
+    """Set whether a terminal drops the output that it has not shown yet when an interrupt is typed.
+
+    Nothing is changed by a process in the background, which would be stopped.
+
+    Raises:
+        OSError: It is no terminal, or not that of this process.
+    """
+    if os.tcgetpgrp(descriptor) != os.getpgrp():
+        return
+    modes = termios.tcgetattr(descriptor)
+    modes[3] = modes[3] & ~termios.NOFLSH if is_flushed else modes[3] | termios.NOFLSH
+    termios.tcsetattr(descriptor, termios.TCSANOW, modes)

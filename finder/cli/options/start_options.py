@@ -12,8 +12,8 @@ _option = functools.partial(typer.Option, show_default=False, rich_help_panel="T
 First = Annotated[
     list[str] | None,
     _option(
-        metavar="SET, FILE, zoo or none",
-        help="Try these parameters before the sampler proposes any: learning_rate=3e-4,gamma=0.99; a .toml or .json "
+        metavar="SET or FILE",
+        help="Try these parameters before the sampler proposes any: gamma=0.95,n_epochs=5; a .toml or .json "
         "file with such sets; or zoo: the values that rl-baselines3-zoo tuned for this agent and environment. Without "
         "--param, zoo is the default where such values exist; none turns it off. May be repeated.",
     ),
