@@ -124,9 +124,11 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
 
     Raises:
         ConfigurationError: It is of another algorithm or environment, of an agent of another structure, holds weights
-            only, or cannot be read; the message names both sides.
+            only, or cannot be read; the message names both sides. Or the first argument is no trainer.
         UntrustedFileError: It cannot be read without unpickling, and is not trusted.
     """
+    if not hasattr(trainer, "collector"):
+        raise ConfigurationError(f"{trainer!r} is no trainer: give the trainer, then the checkpoint or its folder.")
     path = find(place)
     header = header_of(path)
     agent = require_alone(trainer, "A checkpoint")

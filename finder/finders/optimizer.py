@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -265,7 +265,8 @@ def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
 
 
 def _check_list(optimizers: Any) -> None:
-    if isinstance(optimizers, str) or not optimizers:
+    is_several = isinstance(optimizers, Iterable) and not isinstance(optimizers, str)
+    if not is_several or (isinstance(optimizers, Sized) and not len(optimizers)):
         raise ConfigurationError(f"Give a list with at least one optimizer, got {optimizers!r}.")
 
 

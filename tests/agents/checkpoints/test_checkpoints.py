@@ -193,6 +193,8 @@ def test_weights_only_checkpoint_acts_and_starts_agents(tmp_path: Path) -> None:
     assert not agent.fresh
     with pytest.raises(ConfigurationError, match="holds weights only: no training can be resumed"):
         agents.resume(Trainer(make()), tmp_path)
+    with pytest.raises(ConfigurationError, match="is no trainer: give the trainer, then"):
+        agents.resume(tmp_path, trainer)  # type: ignore[arg-type]
     recipe = replace(agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO), state=agents.load_weights(tmp_path))
     assert same(recipe.build(3).get_state()["networks"], trainer.agent.get_state()["networks"])
 

@@ -175,6 +175,8 @@ def test_lowest_loss_of_each_optimizer_and_of_all_is_best():
     [
         ([], {}, "at least one optimizer"),
         ("adam", {}, "Give a list"),
+        (5, {}, "Give a list"),
+        (np.array([]), {}, "Give a list"),
         (["adma"], {}, "Did you mean adam"),
         ([42], {}, "must be a name"),
         (["adam"], {"n_rates": 0}, "n_rates must be >= 1"),
@@ -254,3 +256,7 @@ def test_optimizers_and_variations_must_be_lists():
         OptFinder("ppo", "adam", ENV, vary={"weight_decay": (0.0, 1e-4)})
     with pytest.raises(ConfigurationError, match=r"vary has 0\.0001 for 'weight_decay': give a list"):
         OptFinder("ppo", ["adam"], ENV, vary={"weight_decay": 1e-4})
+
+
+def test_optimizers_may_be_an_array():
+    assert list(OptFinder("ppo", np.array(["adam", "sgd"]), ENV).optimizers) == ["adam", "sgd"]
