@@ -69,9 +69,10 @@ class RunTable:
 
         Args:
             path: The file. Its columns are `config`, `seed`, `env_steps` and `return`; any others, equal on all rows of
-                a config, are the configuration. Configs may have different numbers of seeds. Where runs have values
-                after different steps, all are judged at `N_MARKS` common marks, evenly spaced up to the median length
-                of the runs, by their last value at or before each; a run that ended earlier keeps its last value.
+                a config, are the configuration, and name it if there is no `config`. Configs may have different numbers
+                of seeds. Where runs have values after different steps, all are judged at `N_MARKS` common marks, evenly
+                spaced up to the median length of the runs, by their last value at or before each; a run that ended
+                earlier keeps its last value.
 
         Raises:
             StudyError: If the file cannot be read, or is not such a table; the message names the first problem.
@@ -175,11 +176,15 @@ def _checked(frame: Any) -> Any:
     Raises:
         StudyError: If it is no table of runs.
     """
-    missing = [name for name in COLUMNS if name not in frame.columns]
+    further = [name for name in frame.columns if name not in COLUMNS]
+    missing = [name for name in COLUMNS if name not in frame.columns and not (name == "config" and further)]
     if missing:
-        raise StudyError(f"the table has no column {missing[0]!r}: it needs {', '.join(COLUMNS)}.")
+        has = f", and has {', '.join(map(str, frame.columns))}" if len(frame.columns) else ""
+        raise StudyError(f"the table has no column {missing[0]!r}: it needs {', '.join(COLUMNS)}{has}.")
     if frame.empty:
         raise StudyError(f"the table has no rows: it needs {', '.join(COLUMNS)}.")
+    if "config" not in frame.columns:
+        frame = frame.assign(config=_names_of_configs(frame, further))
     numbers = {name: _numbers(frame, name) for name in COLUMNS[1:]}
     frame = frame.assign(config=frame["config"].astype(str), **numbers)
     if not (frame["env_steps"] > 0).all():
@@ -192,6 +197,26 @@ def _checked(frame: Any) -> Any:
             f"{first['env_steps']} environment steps."
         )
     return frame
+
+
+def _names_of_configs(frame: Any, further: Sequence[str]) -> list[str]:
+    """Return the configuration of each row as its name: `learning_rate=0.001, optimizer=adam`.
+
+    Raises:
+        StudyError: If no two rows have the same, so that a column is no hyperparameter.
+    """
+    import pandas as pd
+
+    names = [
+        ", ".join(f"{name}={_plain(value)}" for name, value in zip(further, row, strict=True) if pd.notna(value))
+        for row in frame[list(further)].itertuples(index=False, name=None)
+    ]
+    if frame["env_steps"].nunique() > 1 and len(set(names)) == len(frame):
+        raise StudyError(
+            f"every row has another configuration ({', '.join(map(str, further))}): leave out the columns that change "
+            "during a run, or name the configurations in a column 'config'."
+        )
+    return names
 
 
 def _common_marks(steps: Sequence[tuple[float, ...]]) -> tuple[int, ...]:

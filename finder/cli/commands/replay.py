@@ -25,7 +25,8 @@ def replay(  # noqa: PLR0917 - a command's flags
         typer.Argument(
             metavar="TABLE",
             help="A .csv or .parquet file of finished runs: config, seed, env_steps, return; any further columns are "
-            "the configuration. Configs may have different numbers of seeds, and runs values after different steps.",
+            "the configuration, and may replace config. Configs may have different numbers of seeds, and runs values "
+            "after different steps.",
         ),
     ],
     policy: Annotated[

@@ -51,8 +51,17 @@ def test_seeds_without_any_value_at_a_mark_have_the_worst_of_their_other_marks()
     assert nothing.only_seeds(np.array([0])).values[:, 0].tolist() == [[0.0], [0.0]]
 
 
+def test_configs_without_names_are_named_by_their_hyperparameters():
+    frame = frame_of(np.arange(12.0).reshape(2, 3, 2), [{"lr": 0.1, "momentum": np.nan}, {"lr": 0.2, "momentum": 0.9}])
+    table = RunTable.of_frame(frame.drop(columns="config"))
+    assert table.configs == ("lr=0.1", "lr=0.2, momentum=0.9")
+    np.testing.assert_array_equal(table.values, RunTable.of_frame(frame).values)
+
+
 BAD = [
-    (lambda frame: frame.drop(columns="seed"), "no column 'seed'"),
+    (lambda frame: frame.drop(columns="seed"), "no column 'seed': it needs .*, and has config, env_steps, return"),
+    (lambda frame: frame.drop(columns="config"), "no column 'config'"),
+    (lambda frame: frame.drop(columns="config").assign(loss=range(len(frame))), r"another configuration \(loss\)"),
     (lambda frame: frame.iloc[:0], "has no rows"),
     (lambda frame: pd.concat([frame, frame.iloc[:1]]), "has two values of 'c0' with seed 0 after 50"),
     (lambda frame: frame.assign(**{"return": np.nan}), "no return that is a number"),
