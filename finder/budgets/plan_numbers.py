@@ -188,6 +188,17 @@ def _with_values(
         yield settings
 
 
+def notes_on_confirmation(asked: StudySpec) -> list[str]:
+    """Return a note if further seeds are given for a confirmation that there is not.
+
+    Args:
+        asked: The study as it was requested.
+    """
+    if asked.confirm or "confirm_seeds" not in asked.model_fields_set:
+        return []
+    return [f"confirm_seeds is {asked.confirm_seeds}, which has no effect, as nothing is confirmed (confirm is 0)"]
+
+
 def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> list[str]:
     """Return notes on runs, and on first rungs, that end before the first update of an agent with its own settings.
 

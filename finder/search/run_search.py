@@ -10,7 +10,7 @@ from agents.trust.allowed_modules import places_in
 from finder.budgets.budgeted import budgeted_search
 from finder.budgets.clock import began
 from finder.budgets.dry_run import PlanMade, is_dry_run
-from finder.budgets.plan_numbers import notes_on_first_updates, notes_on_schedules
+from finder.budgets.plan_numbers import notes_on_confirmation, notes_on_first_updates, notes_on_schedules
 from finder.executors.choice import choose_executor
 from finder.executors.executor import Executor
 from finder.executors.preparation import prepare_workers, probably_uses_processes
@@ -86,6 +86,7 @@ def run_search(
         )  # fmt: skip
         executor.notes = [
             *executor.notes,
+            *notes_on_confirmation(budgeted.asked),
             *notes_on_first_updates(budgeted.spec, budgeted.agents),
             *budgeted.notes_on_episodes,
             *notes_on_schedules(budgeted.spec, resolver.agent),

@@ -10,7 +10,7 @@ from agents.contract.spec import AgentSpec
 from finder.budgets.budgeted import refuse_contradictions
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.estimating import Measured
-from finder.budgets.plan_numbers import Courses, notes_on_first_updates
+from finder.budgets.plan_numbers import Courses, notes_on_confirmation, notes_on_first_updates
 from finder.budgets.resolution import _Budget, _Design, within_minutes, within_steps
 from finder.trials.speed import Speed
 from studies.adapters.expected_pruning import expected_courses
@@ -401,3 +401,10 @@ def test_fewer_steps_of_a_run_must_do_only_where_the_budget_is_too_small_for_mor
     assert chosen(8_000, 500) == 5_000
     with pytest.raises(StudyError, match=r"4 trials of 6,000 environment steps .* Give --total-env-steps 24000 "):
         chosen(8_000, 6_000)
+
+
+def test_further_seeds_without_a_confirmation_are_noted() -> None:
+    [note] = notes_on_confirmation(planned(env_steps=64, confirm=0, confirm_seeds=4))
+    assert note == "confirm_seeds is 4, which has no effect, as nothing is confirmed (confirm is 0)"
+    assert notes_on_confirmation(planned(env_steps=64, confirm=0)) == []
+    assert notes_on_confirmation(planned(env_steps=64, confirm=1, confirm_seeds=4)) == []
