@@ -228,10 +228,16 @@ def range_test(
     if error is not None:
         return result
     if not result.curve()[0]:
-        return replace(
-            result, suggestion=no_suggestion("none", f"nothing was learned before the test ended: {result.reason}")
-        )
+        return replace(result, suggestion=no_suggestion("none", _why_nothing_was_learned(trainer, sweeper.reason)))
     return replace(result, suggestion=result.read())
+
+
+def _why_nothing_was_learned(trainer: Trainer, ended: str) -> str:
+    """Return why a curve has no points, given why the test ended before its budget was spent, or ""."""
+    if ended:
+        return f"nothing was learned before the test ended: {ended}"
+    what = "no episode ended after the first update" if trainer.agent.gradient_steps else "no update was made"
+    return f"{what} within {trainer.env_steps:,} environment steps: give more (--env-steps)"
 
 
 def _losses_after_steps(agent: Agent, metric: Metric) -> AbstractContextManager[None]:
