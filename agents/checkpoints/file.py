@@ -24,7 +24,7 @@ from agents.errors import ConfigurationError, UntrustedFileError
 from agents.state_files import state_file
 from agents.state_files.header import FORMAT, KIND, CheckpointHeader, Contents, find, header_of
 from agents.state_files.state_file import write_with_environments
-from agents.training.training import require_alone
+from agents.training.training import Training, require_alone
 from agents.trust.allowed_modules import places_in, restrict_to_names
 from agents.trust.loading import name_of
 from agents.trust.signatures import trusts_all
@@ -127,7 +127,7 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
             only, or cannot be read; the message names both sides. Or the first argument is no trainer.
         UntrustedFileError: It cannot be read without unpickling, and is not trusted.
     """
-    if not hasattr(trainer, "collector"):
+    if not isinstance(trainer, Training):
         raise ConfigurationError(f"{trainer!r} is no trainer: give the trainer, then the checkpoint or its folder.")
     path = find(place)
     header = header_of(path)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -59,6 +59,7 @@ class GuardedLive(Live):
         self._error: Exception | None = None
         self._reported = False
         self._started_once = False  # rich requests a first redraw before the content is ready
+        self._terminal = contextlib.ExitStack()  # its mode while the display lasts
         super().__init__(console=console, refresh_per_second=4.0, transient=True)
         if isinstance(console, DisplayConsole):
             self._lock = console.lock
@@ -79,8 +80,7 @@ class GuardedLive(Live):
 
     def start(self, refresh: bool = False) -> None:
         self._started_once = True
-        with contextlib.suppress(OSError, ValueError, termios.error):
-            _set_flushed_by_interrupts(self.console.file.fileno(), False)
+        self._terminal.enter_context(_output_kept(self.console))
         try:
             super().start(refresh)
         except Exception as error:  # noqa: BLE001 - such as a closed terminal
@@ -90,8 +90,7 @@ class GuardedLive(Live):
     def stop(self) -> None:
         with contextlib.suppress(Exception):  # errors at the end are ignored
             super().stop()
-        with contextlib.suppress(OSError, ValueError, termios.error):
-            _set_flushed_by_interrupts(self.console.file.fileno(), True)
+        self._terminal.close()
 
     def refresh(self) -> None:
         try:
@@ -109,16 +108,28 @@ class GuardedLive(Live):
                 self._on_error(self._error)
 
 
-def _set_flushed_by_interrupts(descriptor: int, is_flushed: bool) -> None:
-    """Set whether a terminal drops the output that it has not shown yet when an interrupt is typed.
+@contextlib.contextmanager
+def _output_kept(console: Console) -> Iterator[None]:
+    """Keep a terminal from dropping output that it has not shown yet when an interrupt is typed."""
+    before = _replace_flag(console, termios.NOFLSH)
+    try:
+        yield
+    finally:
+        if before is not None:
+            _replace_flag(console, before)
 
-    Nothing is changed by a process in the background, which would be stopped.
 
-    Raises:
-        OSError: It is no terminal, or not that of this process.
+def _replace_flag(console: Console, flag: int) -> int | None:
+    """Set or clear the flag NOFLSH of a terminal, and return it as it was; None if nothing was changed.
+
+    Nothing is changed on what is no terminal, nor by a process in the background, which would be stopped.
     """
-    if os.tcgetpgrp(descriptor) != os.getpgrp():
-        return
-    modes = termios.tcgetattr(descriptor)
-    modes[3] = modes[3] & ~termios.NOFLSH if is_flushed else modes[3] | termios.NOFLSH
-    termios.tcsetattr(descriptor, termios.TCSANOW, modes)
+    with contextlib.suppress(OSError, ValueError, termios.error):
+        descriptor = console.file.fileno()
+        if os.tcgetpgrp(descriptor) == os.getpgrp():
+            modes = termios.tcgetattr(descriptor)
+            before = int(modes[3]) & termios.NOFLSH
+            modes[3] = modes[3] & ~termios.NOFLSH | flag
+            termios.tcsetattr(descriptor, termios.TCSANOW, modes)
+            return before
+    return None

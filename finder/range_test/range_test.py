@@ -228,16 +228,17 @@ def range_test(
     if error is not None:
         return result
     if not result.curve()[0]:
-        return replace(result, suggestion=no_suggestion("none", _why_nothing_was_learned(trainer, sweeper.reason)))
+        return replace(result, suggestion=no_suggestion("none", _why_no_points(trainer, sweeper.reason, budget)))
     return replace(result, suggestion=result.read())
 
 
-def _why_nothing_was_learned(trainer: Trainer, ended: str) -> str:
+def _why_no_points(trainer: Trainer, ended: str, budget: Budget) -> str:
     """Return why a curve has no points, given why the test ended before its budget was spent, or ""."""
     if ended:
         return f"nothing was learned before the test ended: {ended}"
     what = "no episode ended after the first update" if trainer.agent.gradient_steps else "no update was made"
-    return f"{what} within {trainer.env_steps:,} environment steps: give more (--env-steps)"
+    flag = "--episodes" if budget.env_steps is None or trainer.env_steps < budget.env_steps else "--env-steps"
+    return f"{what} within {trainer.env_steps:,} environment steps: give more ({flag})"
 
 
 def _losses_after_steps(agent: Agent, metric: Metric) -> AbstractContextManager[None]:

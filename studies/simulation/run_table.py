@@ -176,17 +176,16 @@ def _checked(frame: Any) -> Any:
     Raises:
         StudyError: If it is no table of runs.
     """
-    further = [name for name in frame.columns if name not in COLUMNS]
+    further = _further_columns(frame)
     missing = [name for name in COLUMNS if name not in frame.columns and not (name == "config" and further)]
     if missing:
         has = f", and has {', '.join(map(str, frame.columns))}" if len(frame.columns) else ""
         raise StudyError(f"the table has no column {missing[0]!r}: it needs {', '.join(COLUMNS)}{has}.")
     if frame.empty:
         raise StudyError(f"the table has no rows: it needs {', '.join(COLUMNS)}.")
-    if "config" not in frame.columns:
-        frame = frame.assign(config=_names_of_configs(frame, further))
+    names = frame["config"].astype(str) if "config" in frame.columns else _names_of_configs(frame, further)
     numbers = {name: _numbers(frame, name) for name in COLUMNS[1:]}
-    frame = frame.assign(config=frame["config"].astype(str), **numbers)
+    frame = frame.assign(config=names, **numbers)
     if not (frame["env_steps"] > 0).all():
         raise StudyError("env_steps has a value that is not above 0.")
     repeated = frame[frame.duplicated(["config", "seed", "env_steps"])]
@@ -199,7 +198,12 @@ def _checked(frame: Any) -> Any:
     return frame
 
 
-def _names_of_configs(frame: Any, further: Sequence[str]) -> list[str]:
+def _further_columns(frame: Any) -> list[str]:
+    """Return the names of the columns that are the configuration."""
+    return [name for name in frame.columns if name not in COLUMNS]
+
+
+def _names_of_configs(frame: Any, further: list[str]) -> list[str]:
     """Return the configuration of each row as its name: `learning_rate=0.001, optimizer=adam`.
 
     Raises:
@@ -209,7 +213,7 @@ def _names_of_configs(frame: Any, further: Sequence[str]) -> list[str]:
 
     names = [
         ", ".join(f"{name}={_plain(value)}" for name, value in zip(further, row, strict=True) if pd.notna(value))
-        for row in frame[list(further)].itertuples(index=False, name=None)
+        for row in frame[further].itertuples(index=False, name=None)
     ]
     if frame["env_steps"].nunique() > 1 and len(set(names)) == len(frame):
         raise StudyError(
@@ -246,7 +250,7 @@ def _numbers(frame: Any, name: str) -> Any:
 
 
 def _params(frame: Any, configs: tuple[str, ...]) -> tuple[Mapping[str, Json], ...]:
-    further = [name for name in frame.columns if name not in COLUMNS]
+    further = _further_columns(frame)
     grouped = frame.groupby("config", sort=False)
     for name in further:
         counts = grouped[name].nunique(dropna=False)

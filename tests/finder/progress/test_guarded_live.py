@@ -23,6 +23,14 @@ seen.append(keeps_output())
 live.stop()
 seen.append(keeps_output())
 print("keeps output:", seen)
+
+modes = termios.tcgetattr(0)  # as somebody may have set it
+modes[3] |= termios.NOFLSH
+termios.tcsetattr(0, termios.TCSANOW, modes)
+live.start()
+live.stop()
+live.stop()
+print("keeps output as before:", keeps_output())
 """
 
 
@@ -32,3 +40,4 @@ def test_interrupt_drops_no_output_while_a_display_lasts(tmp_path: Path) -> None
 
     assert shown.code == 0, shown.text
     assert "keeps output: [False, True, False]" in shown.text
+    assert "keeps output as before: True" in shown.text

@@ -156,6 +156,8 @@ class TestErrors:
     def test_range_test_without_an_update_reports_the_reason(self):
         result = LRFinder(small("dqn")).find(1e-5, 1e-1, N=20, env_steps=20, storage=None)
         assert result.suggestion.reason == "no update was made within 20 environment steps: give more (--env-steps)"
+        result = LRFinder(small("dqn")).find(1e-5, 1e-1, N=20, episodes=1, storage=None)
+        assert result.suggestion.reason.endswith("environment steps: give more (--episodes)")
 
 
 class TestGuards:
